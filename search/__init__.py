@@ -1,0 +1,1 @@
+"""The search: measures a cluster, decides, and emits generated/alltoall.c."""

@@ -1,0 +1,33 @@
+"""What can go wrong, and the exit code that says whose turn it is."""
+
+from __future__ import annotations
+
+
+class AtallError(Exception):
+    """One line for the user: what was expected, where, and the cure."""
+
+    exit_code = 2
+
+
+class UserError(AtallError):
+    """The user's mistake: an option, a file, a name (exit code 1)."""
+
+    exit_code = 1
+
+
+class EnvironmentFailure(AtallError):
+    """The machine or the cluster does not do what is needed (exit code 2)."""
+
+    exit_code = 2
+
+
+class TooNoisy(AtallError):
+    """The cluster is too disturbed to decide on (exit code 3)."""
+
+    exit_code = 3
+
+
+class Interrupted(AtallError):
+    """Stopped before the end; running configure again goes on (exit code 4)."""
+
+    exit_code = 4

@@ -1,0 +1,85 @@
+"""Host names, and Slurm's compressed lists of them: ``n[0-3,12]``."""
+
+from __future__ import annotations
+
+import re
+
+from .errors import UserError
+
+MOST_HOSTS = 65536
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?\Z")
+
+
+def check_name(name: str, where: str) -> str:
+    """Return ``name`` if it is a plain host or switch name, else raise UserError."""
+    if not _NAME.match(name):
+        raise UserError(
+            f"{where}: {name[:80]!r} is not a name: letters, digits, '.', '_' and '-' are expected"
+        )
+    return name
+
+
+def short_name(host: str) -> str:
+    """The name by which a host is known everywhere: lower case, without its domain."""
+    return host.split(".", 1)[0].lower()
+
+
+def name_hash(host: str) -> int:
+    """64-bit FNV-1a of the short name: how a host appears in emitted files."""
+    value = 0xCBF29CE484222325
+    for byte in short_name(host).encode():
+        value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def expand(text: str, where: str) -> list[str]:
+    """Expand ``a,n[0-3,12],r[0-1]n[08-10]`` into names, zero padding kept.
+
+    Raises UserError for anything else, and for more than MOST_HOSTS names.
+    """
+    names: list[str] = []
+    for item in _split(text, where):
+        names += _expand_item(item, where, MOST_HOSTS - len(names))
+    return names
+
+
+def _split(text: str, where: str) -> list[str]:
+    """Split at the commas that stand outside brackets."""
+    if re.search(r"\[[^\]]*(\[|\Z)|\A[^\[]*\]", text):
+        raise UserError(f"{where}: brackets do not match in {text[:80]!r}")
+    items = re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text)
+    if ",".join(items) != text:
+        raise UserError(f"{where}: {text[:80]!r} is not a list such as n[0-3],m1")
+    return items
+
+
+def _expand_item(item: str, where: str, room: int) -> list[str]:
+    found = _BRACKETS.search(item)
+    if not found:
+        if room < 1:
+            raise UserError(f"{where}: more than {MOST_HOSTS} names")
+        return [check_name(item, where)]
+    numbers: list[str] = []
+    for part in found.group(1).split(","):
+        numbers += _numbers(part, where, room - len(numbers))
+    names: list[str] = []
+    for number in numbers:
+        rest = item[: found.start()] + number + item[found.end() :]
+        names += _expand_item(rest, where, room - len(names))
+    return names
+
+
+def _numbers(part: str, where: str, room: int) -> list[str]:
+    bounds = _RANGE.match(part)
+    if not bounds:
+        raise UserError(f"{where}: {part[:80]!r} is not a range such as 0-3")
+    first = bounds.group(1)
+    last = bounds.group(2) or first
+    count = int(last) - int(first) + 1
+    if count < 1:
+        raise UserError(f"{where}: the range {part} runs backwards")
+    if count > room:
+        raise UserError(f"{where}: more than {MOST_HOSTS} names")
+    return [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]

@@ -1,0 +1,218 @@
+"""The tree of switches: Slurm's topology.conf read, checked, and its physical limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import UserError
+from .hostlist import check_name, expand, short_name
+
+PAYLOAD_SHARE = 1448 / 1538
+"""Payload of a full TCP segment over what its frame takes on the wire (MTU 1500,
+timestamps, preamble, checksum and gap counted)."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """The full-duplex cable from a switch down to a host or another switch."""
+
+    upper: str
+    lower: str
+    mbit: float | None
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A tree: every host hangs off exactly one switch, and reaches every other."""
+
+    hosts: tuple[str, ...]
+    switches: tuple[str, ...]
+    links: tuple[Link, ...]
+
+    def hosts_below(self) -> dict[str, frozenset[str]]:
+        """For every host and switch by name: the hosts at and below it."""
+        lower: dict[str, list[str]] = {switch: [] for switch in self.switches}
+        for link in self.links:
+            lower[link.upper].append(link.lower)
+        below: dict[str, frozenset[str]] = {host: frozenset([host]) for host in self.hosts}
+
+        def visit(name: str) -> frozenset[str]:
+            if name not in below:
+                below[name] = frozenset().union(*(visit(child) for child in lower[name]))
+            return below[name]
+
+        for switch in self.switches:
+            visit(switch)
+        return below
+
+
+def single_switch(hosts: Sequence[str]) -> Topology:
+    """What is assumed when nothing is known: all hosts on one switch of unknown speed."""
+    return Topology(tuple(hosts), ("switch",), tuple(Link("switch", h, None) for h in hosts))
+
+
+def alltoall_limit(
+    topology: Topology, ranks_on: Mapping[str, int], block: int, share: float = PAYLOAD_SHARE
+) -> float | None:
+    """Seconds below which no all-to-all can be, or None if a link's speed is unknown.
+
+    ``ranks_on`` maps hosts to ranks there, ``block`` is bytes to each peer. Each link
+    carries (ranks below) x (ranks elsewhere) blocks in either direction; ``share`` is
+    the part of the wire's rate that payload can have (Faraj and Yuan, section 4.2).
+    """
+    ranks = sum(ranks_on.values())
+    below = topology.hosts_below()
+    longest = 0.0
+    for link in topology.links:
+        inside = sum(ranks_on.get(host, 0) for host in below[link.lower])
+        load = inside * (ranks - inside)
+        if load and link.mbit is None:
+            return None
+        if load and link.mbit is not None:
+            longest = max(longest, load * block * 8 / (link.mbit * 1e6 * share))
+    return longest
+
+
+@dataclass(frozen=True)
+class _Line:
+    where: str
+    name: str
+    nodes: tuple[str, ...]
+    switches: tuple[str, ...]
+    mbit: float | None
+
+
+def read_topology(path: Path) -> Topology:
+    """Read a topology.conf; raise UserError with file and line where it is no tree."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a text file"
+        raise UserError(f"cannot read topology file {path}: {reason}") from error
+    return parse_topology(text, str(path))
+
+
+def parse_topology(text: str, source: str) -> Topology:
+    """Parse topology.conf text; ``source`` names it in errors."""
+    lines = [_parse_line(*pair) for pair in _logical_lines(text, source)]
+    if not lines:
+        raise UserError(
+            f"{source}: no switch found: a line such as "
+            "'SwitchName=s0 Nodes=n[0-3] LinkSpeed=1000' is expected"
+        )
+    return _tree(lines, source)
+
+
+def _logical_lines(text: str, source: str) -> Iterable[tuple[str, str]]:
+    """Pairs of (place, line) without comments, continuation lines joined."""
+    joined, start = "", 0
+    for number, raw in enumerate(text.splitlines(), 1):
+        start = start or number
+        line = raw.split("#", 1)[0].rstrip()
+        if line.endswith("\\"):
+            joined += line[:-1] + " "
+            continue
+        joined += line
+        if joined.strip():
+            yield f"{source}:{start}", joined.strip()
+        joined, start = "", 0
+    if joined.strip():
+        yield f"{source}:{start}", joined.strip()
+
+
+def _parse_line(where: str, line: str) -> _Line:
+    values: dict[str, str] = {}
+    for word in line.split():
+        key, equals, value = word.partition("=")
+        key = key.lower()
+        if key not in ("switchname", "nodes", "switches", "linkspeed") or not equals or not value:
+            raise UserError(
+                f"{where}: {word[:80]!r} found where SwitchName=, Nodes=, Switches= "
+                "or LinkSpeed= with a value is expected"
+            )
+        if key in values:
+            raise UserError(f"{where}: {word[:80]!r} is given twice on one line")
+        values[key] = value
+    if "switchname" not in values:
+        raise UserError(f"{where}: SwitchName= is expected on every line")
+    return _Line(
+        where,
+        check_name(values["switchname"], where),
+        tuple(expand(values.get("nodes", ""), where)),
+        tuple(expand(values.get("switches", ""), where)),
+        _speed(values.get("linkspeed"), where),
+    )
+
+
+def _speed(text: str | None, where: str) -> float | None:
+    if text is None:
+        return None
+    try:
+        mbit = float(text)
+    except ValueError:
+        mbit = 0.0
+    if not 0 < mbit < 1e9:
+        raise UserError(f"{where}: LinkSpeed={text[:40]} is not a speed in Mbit/s")
+    return mbit
+
+
+def _tree(lines: Sequence[_Line], source: str) -> Topology:
+    switches = {line.name: line for line in lines}
+    if len(switches) < len(lines):
+        twice = next(a for a in lines if switches[a.name] is not a)
+        raise UserError(f"{switches[twice.name].where}: switch {twice.name} is defined twice")
+    above: dict[str, str] = {}
+    links: list[Link] = []
+    for line in lines:
+        for child in line.switches:
+            if child not in switches:
+                raise UserError(f"{line.where}: switch {child} is not defined in this file")
+        for lower in line.nodes + line.switches:
+            if lower in above:
+                raise UserError(
+                    f"{line.where}: {lower} hangs off {above[lower]} already: "
+                    "each host and switch has one cable upwards"
+                )
+            if lower in line.nodes and lower in switches:
+                raise UserError(f"{line.where}: {lower} names a switch and a host")
+            above[lower] = line.name
+            links.append(Link(line.name, lower, line.mbit))
+    roots = [line for line in lines if line.name not in above]
+    if not roots:
+        raise UserError(f"{lines[0].where}: the switches form a cycle: a tree is expected")
+    if len(roots) > 1:
+        raise UserError(
+            f"{roots[1].where}: switch {roots[1].name} is not connected with "
+            f"{roots[0].name}: one tree is expected"
+        )
+    hosts = tuple(host for line in lines for host in line.nodes)
+    _check_short_names(hosts, source)
+    topology = Topology(hosts, tuple(switches), tuple(links))
+    _check_reach(topology, roots[0], switches)
+    return topology
+
+
+def _check_short_names(hosts: Sequence[str], source: str) -> None:
+    seen: dict[str, str] = {}
+    for host in hosts:
+        other = seen.setdefault(short_name(host), host)
+        if other is not host:
+            raise UserError(f"{source}: {other} and {host} have the same short name")
+
+
+def _check_reach(topology: Topology, root: _Line, switches: Mapping[str, _Line]) -> None:
+    """Every switch is reached from the root and has a host below it."""
+    reached, waiting = set(), [root.name]
+    while waiting:
+        name = waiting.pop()
+        reached.add(name)
+        waiting += switches[name].switches
+    for name, line in switches.items():
+        if name not in reached:
+            raise UserError(f"{line.where}: switch {name} is part of a cycle: a tree is expected")
+    below = topology.hosts_below()
+    for name, line in switches.items():
+        if not below[name]:
+            raise UserError(f"{line.where}: switch {name} has no host below it")

@@ -1,0 +1,72 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from search.errors import UserError
+from search.hostlist import expand, name_hash, short_name
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("n0", ["n0"]),
+        ("a,b-1", ["a", "b-1"]),
+        ("n[0-3,12]", ["n0", "n1", "n2", "n3", "n12"]),
+        ("n[08-10]", ["n08", "n09", "n10"]),
+        ("r[0-1]n[1,3],x", ["r0n1", "r0n3", "r1n1", "r1n3", "x"]),
+        ("", []),
+    ],
+)
+def test_expands_slurm_lists(text, names):
+    assert expand(text, "here") == names
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n[",
+        "n]",
+        "n[0-",
+        "n[3-1]",
+        "n[a-b]",
+        "n[]",
+        "a,,b",
+        ",a",
+        "a,",
+        "n[0-999999999]",
+        "n[0-9999][0-9999]",
+        "-oProxyCommand=x",
+        "$(id)",
+        "`id`",
+        "a b",
+        "a\nb",
+        "a\0b",
+        "*/",
+        "??/",
+        "%n",
+        "{{7*7}}",
+        "n[[0-1]]",
+        "n[1-99999999999999999999]",
+    ],
+)
+def test_refuses_what_is_no_list_of_names(text):
+    with pytest.raises(UserError, match="^here: "):
+        expand(text, "here")
+
+
+@given(st.text(max_size=40))
+def test_never_lets_anything_but_names_through(text):
+    try:
+        names = expand(text, "here")
+    except UserError:
+        return
+    for name in names:
+        assert name[0].isalnum()
+        assert all(c.isalnum() or c in "._-" for c in name)
+        assert name.isascii()
+
+
+def test_hash_is_of_the_short_lower_case_name():
+    assert short_name("Node7.Cluster.org") == "node7"
+    assert name_hash("Node7.cluster.org") == name_hash("node7") != name_hash("node8")
+    assert name_hash("") == 0xCBF29CE484222325  # FNV-1a's offset basis
