@@ -1,0 +1,244 @@
+"""The catalogue: what is in templates/alltoall/, read from each file's front matter."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from .errors import UserError
+from .expression import evaluate
+from .toml import load_toml_text
+
+NEEDS = {"power_of_two": lambda ranks: ranks & (ranks - 1) == 0}
+"""What an algorithm may need of a number of ranks."""
+
+
+@dataclass(frozen=True)
+class Enumerated:
+    """A parameter that is bound when a body is rendered."""
+
+    name: str
+    values: tuple[str, ...]
+    about: str
+
+
+@dataclass(frozen=True)
+class Number:
+    """A parameter that a table's row passes: an integer from ``least`` to ``most(p)``.
+
+    It exists where the enumerated parameters are as in ``when``.
+    """
+
+    name: str
+    least: int
+    most: str
+    walk: str
+    about: str
+    when: Mapping[str, str]
+
+    def candidates(self, ranks: int) -> list[int]:
+        """Values to try on so many ranks: doubling from the least one, and the largest."""
+        most = int(evaluate(self.most, {"p": ranks}))
+        values = []
+        value = self.least
+        while value < most:
+            values.append(value)
+            value *= 2
+        return [*values, most] if most >= self.least else []
+
+
+@dataclass(frozen=True, eq=False)
+class Algorithm:
+    """One template of MPI_Alltoall: its name, source, needs, parameters and cost."""
+
+    name: str
+    title: str
+    cite: str
+    path: Path
+    cost: str | Mapping[str, str]
+    needs: tuple[str, ...] = ()
+    memory: str | None = None
+    enumerated: tuple[Enumerated, ...] = ()
+    numbers: tuple[Number, ...] = ()
+
+    def serves(self, ranks: int) -> bool:
+        """Whether its needs are met by so many ranks."""
+        return all(NEEDS[need](ranks) for need in self.needs)
+
+    def bodies(self) -> list[Body]:
+        """One body for each binding of the enumerated parameters."""
+        names = [parameter.name for parameter in self.enumerated]
+        choices = itertools.product(*(parameter.values for parameter in self.enumerated))
+        return [Body(self, tuple(zip(names, values))) for values in choices]
+
+    def variants(self, ranks: int) -> list[Variant]:
+        """Every body with every candidate value of its numbers, if it serves so many ranks."""
+        if not self.serves(ranks):
+            return []
+        found = []
+        for body in self.bodies():
+            names = [number.name for number in body.numbers]
+            for values in itertools.product(*(n.candidates(ranks) for n in body.numbers)):
+                found.append(Variant(body, tuple(zip(names, values))))
+        return found
+
+
+@dataclass(frozen=True)
+class Body:
+    """One C function: an algorithm with its enumerated parameters bound."""
+
+    algorithm: Algorithm = field(repr=False)
+    binding: tuple[tuple[str, str], ...]
+
+    @cached_property
+    def numbers(self) -> tuple[Number, ...]:
+        """The numeric parameters that this body has."""
+        bound = dict(self.binding).items()
+        return tuple(n for n in self.algorithm.numbers if n.when.items() <= bound)
+
+    @property
+    def cost(self) -> str:
+        """Its formula in the model's terms."""
+        cost = self.algorithm.cost
+        if isinstance(cost, str):
+            return cost
+        return next(cost[value] for _, value in self.binding if value in cost)
+
+    @property
+    def label(self) -> str:
+        return make_label(self.algorithm.name, self.binding)
+
+    @property
+    def symbol(self) -> str:
+        return "_".join(["atall", self.algorithm.name, *(value for _, value in self.binding)])
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A body with one value for each of its numbers; its label names it one to one."""
+
+    body: Body
+    values: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def label(self) -> str:
+        return make_label(self.body.algorithm.name, self.body.binding + self.values)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self.body.algorithm.needs
+
+
+def make_label(name: str, binding: tuple[tuple[str, Any], ...]) -> str:
+    """``name(parameter=value,...)``, or the bare name without parameters."""
+    inside = ",".join(f"{parameter}={value}" for parameter, value in binding)
+    return f"{name}({inside})" if inside else name
+
+
+class Catalogue:
+    """All algorithms of one folder of templates, simplest first: the order is by cost terms."""
+
+    def __init__(self, folder: Path) -> None:
+        self.algorithms = sorted(
+            (read_algorithm(path) for path in folder.glob("*.c.j2")),
+            key=lambda a: (a.name != "native", bool(a.needs), a.memory or "", a.name),
+        )
+
+    @property
+    def numbers(self) -> list[Number]:
+        """Every numeric parameter once, by name; the loosest least value wins."""
+        by_name: dict[str, Number] = {}
+        for algorithm in self.algorithms:
+            for number in algorithm.numbers:
+                known = by_name.get(number.name)
+                if known is None or number.least < known.least:
+                    by_name[number.name] = number
+        return [by_name[name] for name in sorted(by_name)]
+
+    def bodies(self) -> Iterator[Body]:
+        for algorithm in self.algorithms:
+            yield from algorithm.bodies()
+
+    def variants(self, ranks: int, only: tuple[str, ...] = ()) -> list[Variant]:
+        """All variants for so many ranks; ``only`` names algorithms, native stays always."""
+        known = {algorithm.name for algorithm in self.algorithms}
+        for name in only:
+            if name not in known:
+                raise UserError(f"no algorithm {name!r}: there are {', '.join(sorted(known))}")
+        return [
+            variant
+            for algorithm in self.algorithms
+            if not only or algorithm.name in (*only, "native")
+            for variant in algorithm.variants(ranks)
+        ]
+
+    def variant(self, label: str) -> Variant:
+        """The variant with this label; UserError if there is none."""
+        match = re.fullmatch(r"([a-z_0-9]+)(?:\(([^()]*)\))?", label)
+        given = (
+            dict(item.partition("=")[::2] for item in (match[2] or "").split(",") if item)
+            if match
+            else {}
+        )
+        for body in self.bodies():
+            names = {number.name for number in body.numbers}
+            wanted = len(names) + len(body.binding)
+            if not match or body.algorithm.name != match[1] or len(given) != wanted:
+                continue
+            if all(given.get(k) == v for k, v in body.binding) and names <= given.keys():
+                values = ((n.name, _number(n, given, label)) for n in body.numbers)
+                return Variant(body, tuple(values))
+        raise UserError(f"no variant {label!r} in the catalogue: 'make list' shows what there is")
+
+
+def _number(number: Number, given: Mapping[str, str], label: str) -> int:
+    text = given[number.name]
+    if not re.fullmatch(r"\d{1,9}", text) or int(text) < number.least:
+        raise UserError(f"{label!r}: {number.name} is a number from {number.least}")
+    return int(text)
+
+
+def _known_need(need: str) -> str:
+    if need not in NEEDS:
+        raise KeyError(need)
+    return need
+
+
+def read_algorithm(path: Path) -> Algorithm:
+    """Read a template's front matter: TOML in its first Jinja comment."""
+    text = path.read_text(encoding="utf-8")
+    match = re.match(r"\{#\n(.*?)#\}", text, re.DOTALL)
+    if not match:
+        raise UserError(f"{path}: the file begins with no front matter in {{# ... #}}")
+    matter = load_toml_text(match[1], str(path))
+    name = path.name.split(".", 1)[0]
+    try:
+        if matter["name"] != name:
+            raise UserError(f"{path}: name is {matter['name']!r}, not the file's {name!r}")
+        parameters = matter.get("params", {})
+        return Algorithm(
+            name=name,
+            title=matter["title"],
+            cite=matter["cite"],
+            path=path,
+            cost=matter["cost"],
+            needs=tuple(_known_need(need) for need in matter.get("needs", [])),
+            memory=matter.get("memory"),
+            enumerated=tuple(
+                Enumerated(key, tuple(p["values"]), p["about"])
+                for key, p in parameters.items()
+                if "values" in p
+            ),
+            numbers=tuple(
+                Number(key, p["least"], p["most"], p["walk"], p["about"], p.get("when", {}))
+                for key, p in parameters.items()
+                if "values" not in p
+            ),
+        )
+    except KeyError as error:
+        raise UserError(f"{path}: front matter lacks or does not know {error}") from error

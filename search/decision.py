@@ -1,0 +1,139 @@
+"""Decisions: which variant serves blocks up to which size, and the file that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from .algorithm import Catalogue, Variant
+from .errors import UserError
+from .files import write_whole
+from .toml import load_toml
+
+SCHEMA = 1
+HEADER = """\
+# Which variant serves which block. Rows may be changed by hand: then run "make emit".
+# most = the largest block (bytes to each peer) of a row; the last row of a table has none.
+
+"""
+
+
+@dataclass(frozen=True)
+class Cutoff:
+    """One row: up to ``most`` bytes to each peer (None: any) this variant, because of ``why``."""
+
+    most: int | None
+    variant: Variant
+    why: str
+
+
+@dataclass(frozen=True)
+class DecisionTable:
+    """Rows for communicators of ``ranks`` ranks; 0 where nothing was measured."""
+
+    ranks: int
+    cutoffs: tuple[Cutoff, ...]
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What its rows together need of a communicator."""
+        return frozenset(need for cutoff in self.cutoffs for need in cutoff.variant.needs)
+
+    def check(self, source: str) -> None:
+        """Raise UserError unless blocks increase and only the last row is unbounded."""
+        sizes = [cutoff.most for cutoff in self.cutoffs]
+        bounded = [size for size in sizes if size is not None]
+        where = f"{source}: table for {self.ranks} ranks"
+        if not sizes or sizes[-1] is not None or len(bounded) != len(sizes) - 1:
+            raise UserError(f"{where}: the last row, and no other, has no 'most'")
+        if any(a >= b for a, b in zip(bounded, bounded[1:])) or min(bounded, default=1) < 1:
+            raise UserError(f"{where}: 'most' must grow from row to row, from 1")
+        for cutoff in self.cutoffs:
+            if self.ranks and not cutoff.variant.body.algorithm.serves(self.ranks):
+                raise UserError(f"{where}: {cutoff.variant.label} cannot serve so many ranks")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """All tables of one file, nearest match first; the last one serves every communicator."""
+
+    tables: tuple[DecisionTable, ...]
+    tuned: Mapping[str, Any] = field(default_factory=dict)
+
+    def check(self, source: str) -> None:
+        """Raise UserError unless dispatch over these tables is total."""
+        for table in self.tables:
+            table.check(source)
+        if not self.tables or self.tables[-1].needs:
+            raise UserError(
+                f"{source}: the last table serves every communicator: its rows must need nothing"
+            )
+
+
+def read_decision(path: Path, catalogue: Catalogue) -> Decision:
+    """Read and check a decision file; UserError says what is wrong and where."""
+    content = load_toml(path)
+    if content.get("schema") != SCHEMA:
+        raise UserError(f"{path}: schema = {SCHEMA} is expected")
+    try:
+        tables = tuple(
+            DecisionTable(
+                _whole(table["ranks"], path),
+                tuple(
+                    Cutoff(
+                        _whole(row["most"], path) if "most" in row else None,
+                        catalogue.variant(str(row["variant"])),
+                        str(row.get("why", "")),
+                    )
+                    for row in table["row"]
+                ),
+            )
+            for table in content["table"]
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{path}: each [[table]] has ranks and [[table.row]]s with variant and, "
+            f"but for the last, most ({error} is missing or wrong)"
+        ) from error
+    decision = Decision(tables, content.get("tuned", {}))
+    decision.check(str(path))
+    return decision
+
+
+def _whole(value: object, path: Path) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
+        raise UserError(f"{path}: {value!r} found where a whole number is expected")
+    return value
+
+
+def write_decision(path: Path, decision: Decision) -> None:
+    """Write a decision file that ``read_decision`` reads back."""
+    content = {
+        "schema": SCHEMA,
+        "tuned": dict(decision.tuned),
+        "table": [
+            {"ranks": table.ranks, "row": [_row(cutoff) for cutoff in table.cutoffs]}
+            for table in decision.tables
+        ],
+    }
+    write_whole(path, HEADER + tomli_w.dumps(content))
+
+
+def _row(cutoff: Cutoff) -> dict[str, Any]:
+    row: dict[str, Any] = {} if cutoff.most is None else {"most": cutoff.most}
+    return {**row, "variant": cutoff.variant.label, "why": cutoff.why}
+
+
+def merge_equal(cutoffs: Sequence[Cutoff]) -> tuple[Cutoff, ...]:
+    """Join neighbouring rows of the same variant; the first one's reason stays."""
+    merged: list[Cutoff] = []
+    for cutoff in cutoffs:
+        if merged and merged[-1].variant == cutoff.variant:
+            merged[-1] = Cutoff(cutoff.most, cutoff.variant, merged[-1].why)
+        else:
+            merged.append(cutoff)
+    return tuple(merged)

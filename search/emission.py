@@ -1,0 +1,190 @@
+"""Decision and templates in, C out. The only module that knows Jinja.
+
+Emission is pure: the same inputs give the same bytes. What reaches the C is a number or was
+marked as C by one of ``symbol``, ``literal`` and ``comment``; a plain string raises.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from .algorithm import Body, Catalogue
+from .decision import Cutoff, Decision
+from .errors import UserError
+from .expression import as_c
+
+SERVES = {"power_of_two": "atall_power_of_two"}
+"""The predicate in C of each need."""
+
+
+def symbol(text: str) -> Markup:
+    """A C identifier."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
+        raise UserError(f"{text!r} cannot be a name in C")
+    return Markup(text)
+
+
+def literal(text: str) -> Markup:
+    """A C string literal of printable ASCII without what C would read otherwise."""
+    if not re.fullmatch(r"[A-Za-z0-9 _=,.()+-]*", text):
+        raise UserError(f"{text!r} cannot be a string in C")
+    return Markup(f'"{text}"')
+
+
+def comment_text(text: str) -> Markup:
+    """Text inside a C comment: one line, printable ASCII, and nothing that could end it."""
+    plain = re.sub(r"[^ -~]", ".", " ".join(text.split()))
+    return Markup(re.sub(r"\?(?=\?)", "? ", plain.replace("*/", "* /").replace("/*", "/ *")))
+
+
+def comment(text: str) -> Markup:
+    """A whole C comment, wrapped, for four columns of indentation."""
+    lines = textwrap.wrap(comment_text(text), 88) or [""]
+    return Markup("/* " + "\n     * ".join(lines) + " */")
+
+
+def _finalize(value: object) -> object:
+    if isinstance(value, (bool, int, float, Markup)):
+        return value
+    raise UserError(f"{value!r} is not marked as C and must not reach it")
+
+
+def _unknown(parameter: str, value: object) -> NoReturn:
+    raise UserError(f"a template does not know {parameter} = {value!r}")
+
+
+def _environment(templates: Path) -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(templates),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+        autoescape=True,  # so that what macros return is told from plain strings
+        finalize=_finalize,
+    )
+    environment.globals.update(c=Markup, unknown=_unknown)
+    return environment
+
+
+@dataclass(frozen=True)
+class _RenderedBody:
+    text: Markup
+    label: Markup
+    symbol: Markup
+    constant: Markup
+    serves: Markup
+    memory: Markup | None
+    memory_symbol: Markup
+
+
+def _render_body(environment: Environment, body: Body) -> _RenderedBody:
+    algorithm = body.algorithm
+    template = environment.get_template(f"alltoall/{algorithm.path.name}")
+    name = symbol(body.symbol)
+    text = template.render(symbol=name, cost=comment_text(body.cost), **dict(body.binding))
+    if len(algorithm.needs) > 1:
+        raise UserError(f"{algorithm.name}: more than one need is not supported")
+    return _RenderedBody(
+        text=Markup(text.lstrip("\n")),
+        label=literal(body.label),
+        symbol=name,
+        constant=symbol(body.symbol.upper()),
+        serves=symbol(SERVES[algorithm.needs[0]] if algorithm.needs else "NULL"),
+        memory=Markup(as_c(algorithm.memory)) if algorithm.memory else None,
+        memory_symbol=symbol(f"{body.symbol}_memory" if algorithm.memory else "NULL"),
+    )
+
+
+def _needed_helpers(environment: Environment, bodies: Iterable[_RenderedBody]) -> list[Markup]:
+    """The helpers that the bodies use, directly or through others, in the file's order."""
+    module = environment.get_template("helpers.j2").module
+    helpers = {name: getattr(module, name)() for name in vars(module) if name.startswith("atall_")}
+    needed: set[str] = set()
+    waiting = [f"{body.text} {body.serves}" for body in bodies]
+    while waiting:
+        used = set(re.findall(r"\batall_\w+", waiting.pop())) & helpers.keys() - needed
+        needed |= used
+        waiting += [str(helpers[name]) for name in used]
+    source = Path(str(environment.get_template("helpers.j2").filename)).read_text(encoding="utf-8")
+    order = re.findall(r"macro (atall_\w+)\(", source)
+    return [helpers[name] for name in order if name in needed]
+
+
+def _row(cutoff: Cutoff, numbers: Sequence[str]) -> dict[str, Any]:
+    values = dict(cutoff.variant.values)
+    most = Markup("SIZE_MAX") if cutoff.most is None else cutoff.most
+    return {
+        "why": comment(cutoff.why or "by hand"),
+        "most": most,
+        "constant": symbol(cutoff.variant.body.symbol.upper()),
+        "numbers": Markup(", ".join(f".{n} = {values[n]}" for n in numbers if n in values) or "0"),
+    }
+
+
+def _table_comment(ranks: int, last: bool) -> Markup:
+    measured = f"Measured on {ranks} ranks" if ranks else "Published cut-offs, not measured"
+    served = "any number of ranks" if last else "those numbers of ranks that all its rows serve"
+    return comment(f"{measured}; for {served}.")
+
+
+def _tables(decision: Decision, numbers: Sequence[str]) -> list[dict[str, Any]]:
+    count = len(decision.tables)
+    return [
+        {
+            "comment": _table_comment(table.ranks, index == count - 1),
+            "symbol": symbol(f"atall_rows_{index}"),
+            "ranks": table.ranks,
+            "length": len(table.cutoffs),
+            "rows": [_row(cutoff, numbers) for cutoff in table.cutoffs],
+        }
+        for index, table in enumerate(decision.tables)
+    ]
+
+
+def _bodies_in_use(decision: Decision, catalogue: Catalogue) -> list[Body]:
+    """Those that a row names, and native, in the catalogue's order."""
+    used = {c.variant.body.label for table in decision.tables for c in table.cutoffs} | {"native"}
+    return [body for body in catalogue.bodies() if body.label in used]
+
+
+def emit_c(
+    decision: Decision, catalogue: Catalogue, templates: Path, all_bodies: bool = False
+) -> str:
+    """alltoall.c for a decision; with ``all_bodies`` those that no row names are there too."""
+    environment = _environment(templates)
+    chosen = list(catalogue.bodies()) if all_bodies else _bodies_in_use(decision, catalogue)
+    bodies = [_render_body(environment, body) for body in chosen]
+    tuned = decision.tuned
+    return environment.get_template("alltoall.c.j2").render(
+        tuned=bool(tuned),
+        library=comment_text(str(tuned.get("library", ""))),
+        ranks=int(tuned.get("ranks", 0)),
+        hosts=len(tuned.get("hosts", [])),
+        fingerprint=comment_text(str(tuned.get("fingerprint", ""))),
+        parameters=[
+            {
+                "name": symbol(number.name),
+                "quoted": literal(number.name),
+                "least": number.least,
+                "about": comment(number.about),
+            }
+            for number in catalogue.numbers
+        ],
+        helpers=_needed_helpers(environment, bodies),
+        bodies=bodies,
+        tables=_tables(decision, [number.name for number in catalogue.numbers]),
+    )
+
+
+def emit_h(templates: Path) -> str:
+    """alltoall.h."""
+    return _environment(templates).get_template("alltoall.h.j2").render()

@@ -1,0 +1,48 @@
+"""Formulas of front matter: ``(p-1)*(alpha + n*beta)``. Parsed, never executed as Python."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+
+from .errors import UserError
+
+_OPERATORS: dict[type[ast.AST], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
+_FUNCTIONS: dict[str, Callable[..., float]] = {"log": math.log, "ceil": math.ceil, "max": max}
+
+
+def evaluate(formula: str, values: Mapping[str, float]) -> float:
+    """The value of ``formula`` with names from ``values``; UserError if it is none."""
+    try:
+        return _value(ast.parse(formula, mode="eval").body, values)
+    except (SyntaxError, ValueError, TypeError, KeyError, ZeroDivisionError) as error:
+        raise UserError(f"{formula!r} is not a formula over {', '.join(sorted(values))}") from error
+
+
+def _value(node: ast.expr, values: Mapping[str, float]) -> float:
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        return node.value
+    if isinstance(node, ast.Name):
+        return values[node.id]
+    if isinstance(node, ast.BinOp):
+        return _OPERATORS[type(node.op)](_value(node.left, values), _value(node.right, values))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        return _FUNCTIONS[node.func.id](*(_value(argument, values) for argument in node.args))
+    raise ValueError(ast.dump(node))
+
+
+def as_c(formula: str) -> str:
+    """A formula of p, n, whole numbers, + and * as C over size_t."""
+    if not re.fullmatch(r"[pn0-9+* ()]+", formula):
+        raise UserError(f"{formula!r}: memory is a formula of p, n, numbers, '+' and '*'")
+    evaluate(formula, {"p": 2, "n": 3})
+    return re.sub(r"\s*([+*])\s*", r" \1 ", formula)

@@ -1,0 +1,23 @@
+"""Files written so that the old one stays until the new one is whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .errors import EnvironmentFailure
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write aside, sync, rename: after any failure the old file is still there."""
+    aside = path.with_name(path.name + ".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(aside, "w", encoding="utf-8", newline="\n") as handle:
+            handle.write(text)
+            handle.flush()
+            os.fsync(handle.fileno())
+        aside.replace(path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise EnvironmentFailure(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,18 @@
+"""The emitted generic file as it should be; ``write`` makes it anew."""
+
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def write() -> None:
+    from search.algorithm import Catalogue
+    from search.decision import read_decision
+    from search.emission import emit_c, emit_h
+    from search.stages import GENERIC
+    from search.toolchain import TEMPLATES
+
+    catalogue = Catalogue(TEMPLATES / "alltoall")
+    decision = read_decision(GENERIC, catalogue)
+    (HERE / "alltoall.c").write_text(emit_c(decision, catalogue, TEMPLATES))
+    (HERE / "alltoall.h").write_text(emit_h(TEMPLATES))

@@ -1,0 +1,101 @@
+import pytest
+
+from search.algorithm import Catalogue
+from search.errors import UserError
+from search.expression import as_c, evaluate
+
+MATTER = '{#\nname = "%s"\ntitle = "t"\ncite = "c"\ncost = "p"\n%s#}\n'
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 7, 8, 16, 33])
+def test_labels_and_variants_are_one_to_one(catalogue, ranks):
+    variants = catalogue.variants(ranks)
+    labels = [variant.label for variant in variants]
+    assert len(set(labels)) == len(labels)
+    assert [catalogue.variant(label) for label in labels] == variants
+    assert labels[0] == "native"
+
+
+def test_needs_keep_variants_out(catalogue):
+    assert not [v for v in catalogue.variants(6) if v.needs]
+    assert [v for v in catalogue.variants(8) if v.needs == ("power_of_two",)]
+
+
+def test_numbers_range_from_least_to_most(catalogue):
+    def values(ranks, name):
+        return [
+            dict(v.values)[name]
+            for v in catalogue.variants(ranks)
+            if name in dict(v.values) and v.body.algorithm.name in ("ring", "bruck")
+        ]
+
+    assert values(16, "barriers") == [1, 2, 4, 8, 14]
+    assert values(9, "radix") == [2, 4, 8, 9]
+    assert values(2, "barriers") == []
+    assert catalogue.variant("ring(sync=barrier,barriers=5)").values == (("barriers", 5),)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "",
+        "none",
+        "ring",
+        "ring(sync=none",
+        "ring(sync=loud)",
+        "ring(sync=barrier)",
+        "bruck(radix=1)",
+        "ring(sync=none,barriers=1)",
+        "bruck(radix=x)",
+        "bruck(radix=2,radix=3,x=1)",
+        "bruck(radix=-2)",
+        "native()",
+        "simple(order=index);",
+    ],
+)
+def test_what_is_no_label_is_refused(catalogue, label):
+    if label == "native()":
+        assert catalogue.variant(label).label == "native"
+        return
+    with pytest.raises(UserError, match="no variant|is a number"):
+        catalogue.variant(label)
+
+
+def test_only_keeps_native(catalogue):
+    names = {v.body.algorithm.name for v in catalogue.variants(8, ("ring",))}
+    assert names == {"native", "ring"}
+    with pytest.raises(UserError, match="no algorithm 'rink'"):
+        catalogue.variants(8, ("rink",))
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("int x;", "front matter"),
+        (MATTER % ("other", ""), "not the file's"),
+        ('{#\nname = "a"\n#}', "lacks"),
+        (MATTER % ("a", 'needs = ["luck"]\n'), "luck"),
+        ("{#\nname = \n#}", "a.c.j2"),
+    ],
+)
+def test_front_matter_is_checked(tmp_path, text, word):
+    (tmp_path / "a.c.j2").write_text(text)
+    with pytest.raises(UserError, match=word):
+        Catalogue(tmp_path)
+
+
+def test_every_cost_is_a_formula(catalogue):
+    terms = ("alpha", "beta", "theta", "gamma", "delta_l", "delta_h")
+    values = {"p": 8, "n": 100, "barriers": 2, "radix": 2, **dict.fromkeys(terms, 1)}
+    for body in catalogue.bodies():
+        assert evaluate(body.cost, values) > 0
+
+
+def test_formulas_run_no_code():
+    assert evaluate("2*(p-1)/ceil(n)", {"p": 5, "n": 1.5}) == 4
+    for text in ("__import__('os')", "p.real", "q", "p if p else 1", "[p]", "p +", "1/0"):
+        with pytest.raises(UserError):
+            evaluate(text, {"p": 5})
+    assert as_c("3*p*n + 1") == "3 * p * n + 1"
+    with pytest.raises(UserError):
+        as_c("p; system()")

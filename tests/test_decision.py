@@ -1,0 +1,55 @@
+import pytest
+
+from search.decision import (
+    Cutoff,
+    Decision,
+    DecisionTable,
+    merge_equal,
+    read_decision,
+    write_decision,
+)
+from search.errors import UserError
+
+ROW = "schema = 1\n[[table]]\nranks = %s\nrow = [%s]\n"
+
+
+def test_what_is_written_is_read_back(catalogue, tmp_path):
+    ring, bruck = catalogue.variant("ring(sync=light)"), catalogue.variant("bruck(radix=3)")
+    table = DecisionTable(8, (Cutoff(99, bruck, 'a "b" \\'), Cutoff(None, ring, "x")))
+    decision = Decision((table,), {"library": "L", "ranks": 8, "hosts": ["00"], "fingerprint": "f"})
+    write_decision(tmp_path / "d.toml", decision)
+    assert read_decision(tmp_path / "d.toml", catalogue) == decision
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("schema = 2", "schema"),
+        ("schema", "d.toml"),
+        ("schema = 1", "table"),
+        (ROW % (8, '{most=1, variant="native"}'), "last row"),
+        (ROW % (8, '{variant="native"}, {variant="native"}'), "last row"),
+        (
+            ROW % (8, '{most=9, variant="native"}, {most=9, variant="native"}, {variant="native"}'),
+            "grow",
+        ),
+        (ROW % (8, '{most=0, variant="native"}, {variant="native"}'), "grow"),
+        (ROW % (8, '{most="9", variant="native"}, {variant="native"}'), "whole number"),
+        (ROW % (-1, '{variant="native"}'), "whole number"),
+        (ROW % (8, '{variant="rink"}'), "no variant"),
+        (ROW % (8, '{variant="pair(sync=none)"}'), "must need nothing"),
+        (ROW % (6, '{variant="pair(sync=none)"}'), "cannot serve"),
+        (ROW % (8, ""), "last row"),
+        (ROW % (8, "1"), "each"),
+    ],
+)
+def test_a_wrong_file_is_refused(catalogue, tmp_path, text, word):
+    (tmp_path / "d.toml").write_text(text)
+    with pytest.raises(UserError, match=word):
+        read_decision(tmp_path / "d.toml", catalogue)
+
+
+def test_equal_neighbours_are_one_row(catalogue):
+    a, b = catalogue.variant("native"), catalogue.variant("ring(sync=none)")
+    rows = [Cutoff(1, a, "1"), Cutoff(2, a, "2"), Cutoff(3, b, "3"), Cutoff(None, b, "4")]
+    assert merge_equal(rows) == (Cutoff(2, a, "1"), Cutoff(None, b, "3"))

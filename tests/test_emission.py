@@ -1,0 +1,162 @@
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from search.algorithm import Catalogue
+from search.decision import Cutoff, Decision, DecisionTable
+from search.emission import comment, emit_c, emit_h, literal, symbol
+from search.errors import UserError
+from search.toolchain import TEMPLATES
+
+from .conftest import ROOT
+
+GOLDEN = ROOT / "tests" / "golden"
+
+
+def test_generic_file_is_the_golden_one(catalogue, generic):
+    """After a wanted change: make golden, and read the difference."""
+    assert emit_c(generic, catalogue, TEMPLATES) == (GOLDEN / "alltoall.c").read_text()
+    assert emit_h(TEMPLATES) == (GOLDEN / "alltoall.h").read_text()
+
+
+def test_emission_is_reproducible(catalogue, generic):
+    again = Catalogue(TEMPLATES / "alltoall")
+    assert emit_c(generic, catalogue, TEMPLATES, True) == emit_c(generic, again, TEMPLATES, True)
+
+
+def test_bodies_are_the_same_bytes_wherever_they_stand(catalogue, generic):
+    shipped, measured = (emit_c(generic, catalogue, TEMPLATES, every) for every in (False, True))
+    for name in ("atall_ring_none", "atall_bruck", "atall_simple_shifted"):
+        start = shipped.index(f"static int {name}(")
+        body = shipped[start : shipped.index("\n}\n", start)]
+        assert body in measured
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("every", [False, True])
+def test_no_warning_whoever_compiles(catalogue, generic, tools, tmp_path, compiler, every):
+    if subprocess.run([compiler, "--version"], capture_output=True, check=False).returncode:
+        pytest.skip(f"no {compiler}")
+    (tmp_path / "alltoall.c").write_text(emit_c(generic, catalogue, TEMPLATES, every))
+    (tmp_path / "alltoall.h").write_text(emit_h(TEMPLATES))
+    for standard in ("c11", "c17"):
+        tools.run(
+            [
+                tools.mpicc,
+                f"-cc={compiler}",
+                f"-std={standard}",
+                "-Wall",
+                "-Wextra",
+                "-Wpedantic",
+                "-Werror",
+                "-O2",
+                "-c",
+                str(tmp_path / "alltoall.c"),
+                "-o",
+                str(tmp_path / "alltoall.o"),
+            ],
+            "compiling",
+        )
+
+
+def test_each_variant_alone_compiles_without_unused_helpers(catalogue, tools, tmp_path):
+    (tmp_path / "alltoall.h").write_text(emit_h(TEMPLATES))
+    for body in catalogue.bodies():
+        variant = next(v for v in catalogue.variants(8) if v.body == body)
+        native = catalogue.variant("native")
+        tables = (
+            DecisionTable(8, (Cutoff(None, variant, ""),)),
+            DecisionTable(8, (Cutoff(None, native, ""),)),
+        )
+        (tmp_path / "alltoall.c").write_text(emit_c(Decision(tables), catalogue, TEMPLATES))
+        tools.run(
+            [
+                tools.mpicc,
+                "-std=c11",
+                "-Wall",
+                "-Wextra",
+                "-Wpedantic",
+                "-Werror",
+                "-c",
+                str(tmp_path / "alltoall.c"),
+                "-o",
+                str(tmp_path / "alltoall.o"),
+            ],
+            f"compiling {body.label}",
+        )
+
+
+def test_emitted_c_and_our_own_are_formatted(catalogue, generic, tmp_path):
+    (tmp_path / ".clang-format").write_text((ROOT / ".clang-format").read_text())
+    (tmp_path / "all.c").write_text(emit_c(generic, catalogue, TEMPLATES, True))
+    (tmp_path / "shipped.c").write_text(emit_c(generic, catalogue, TEMPLATES))
+    ours = [*ROOT.glob("probes/*.[ch]"), *ROOT.glob("tests/*.c"), *ROOT.glob("doc/examples/*.c")]
+    done = subprocess.run(
+        ["clang-format", "--dry-run", "-Werror", *map(str, [*tmp_path.glob("*.c"), *ours])],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@given(st.text())
+def test_no_text_escapes_from_a_comment(text):
+    inside = str(comment(text))[2:-2]
+    assert "*/" not in inside
+    assert "/*" not in inside
+    assert "??" not in inside
+    assert all(" " <= c <= "~" or c == "\n" for c in inside)
+
+
+@pytest.mark.parametrize("text", ["a b", "1a", "a;", "", "a\n", "é"])
+def test_what_is_no_name_is_refused(text):
+    with pytest.raises(UserError):
+        symbol(text)
+
+
+@pytest.mark.parametrize("text", ['a"', "a\\", "a\n", "??/", "é", "%n"])
+def test_what_c_would_read_otherwise_is_no_literal(text):
+    with pytest.raises(UserError):
+        literal(text)
+
+
+def test_a_plain_string_never_reaches_the_c(tmp_path, generic):
+    """A template that prints a parameter as it is: refused, not rendered."""
+    folder = tmp_path / "templates"
+    (folder / "alltoall").mkdir(parents=True)
+    for path in TEMPLATES.rglob("*.j2"):
+        (folder / path.relative_to(TEMPLATES)).parent.mkdir(exist_ok=True)
+        (folder / path.relative_to(TEMPLATES)).write_text(path.read_text())
+    ring = folder / "alltoall" / "ring.c.j2"
+    ring.write_text(ring.read_text() + "/* {{ sync }} */\n")
+    with pytest.raises(UserError, match="not marked as C"):
+        emit_c(generic, Catalogue(folder / "alltoall"), folder)
+
+
+def test_hostile_text_in_a_decision_stays_a_comment(catalogue, tools, tmp_path):
+    native = catalogue.variant("native")
+    why = '*/ int main(void){} /* ??/\n "%n" {{7*7}} $(id)'
+    decision = Decision(
+        (DecisionTable(8, (Cutoff(None, native, why),)),),
+        {"library": why, "ranks": 8, "hosts": ["x"], "fingerprint": why},
+    )
+    text = emit_c(decision, catalogue, TEMPLATES)
+    (tmp_path / "alltoall.h").write_text(emit_h(TEMPLATES))
+    (tmp_path / "alltoall.c").write_text(text)
+    tools.run(
+        [
+            tools.mpicc,
+            "-std=c11",
+            "-Wall",
+            "-Werror",
+            "-c",
+            str(tmp_path / "alltoall.c"),
+            "-o",
+            str(tmp_path / "a.o"),
+        ],
+        "compiling",
+    )
+    assert "main" not in tools.run(["nm", str(tmp_path / "a.o")], "nm")
