@@ -1,0 +1,102 @@
+/*
+ * Blocking progress, for emulated hosts only (LD_PRELOAD).
+ *
+ * MPI spins while it waits. On a real cluster every rank has a core to spin on; emulated
+ * hosts share a few, and a spinning rank delays the one that has work by whole time slices,
+ * which no real cluster does. Here a run of empty poll or epoll_wait calls with time-out 0
+ * becomes one real wait on all the descriptors seen lately, ended at once by any socket.
+ *
+ * ATALL_BLOCKING_US sets the longest wait (microseconds, default 5000; 0 turns all this off):
+ * results must not depend on it.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+
+enum {
+    EMPTY_RUN = 16, /* empty calls in a row before we believe that the rank waits */
+    MOST_SEEN = 64
+};
+
+static __thread struct pollfd seen[MOST_SEEN];
+static __thread nfds_t seen_count;
+static __thread int empty_calls;
+
+static int (*real_epoll_wait)(int, struct epoll_event *, int, int);
+static int (*real_poll)(struct pollfd *, nfds_t, int);
+static long longest_us = 5000;
+
+__attribute__((constructor)) static void blocking_start(void)
+{
+    const char *text = getenv("ATALL_BLOCKING_US");
+    void *symbol = dlsym(RTLD_NEXT, "epoll_wait");
+    memcpy(&real_epoll_wait, &symbol, sizeof symbol);
+    symbol = dlsym(RTLD_NEXT, "poll");
+    memcpy(&real_poll, &symbol, sizeof symbol);
+    if (text)
+        longest_us = atol(text);
+}
+
+static void remember(int fd, short events)
+{
+    nfds_t i = 0;
+    while (i < seen_count && seen[i].fd != fd)
+        i++;
+    if (i == MOST_SEEN)
+        i = 0;
+    if (i == seen_count)
+        seen_count++;
+    seen[i] = (struct pollfd){ .fd = fd, .events = events };
+}
+
+/* Count an empty call; after a run of them wait for any descriptor. True if we waited. */
+static int wait_after_run(void)
+{
+    if (longest_us <= 0 || ++empty_calls < EMPTY_RUN)
+        return 0;
+    struct timespec limit = { longest_us / 1000000, longest_us % 1000000 * 1000 };
+    ppoll(seen, seen_count, &limit, NULL);
+    nfds_t kept = 0;
+    for (nfds_t i = 0; i < seen_count; i++)
+        if (!(seen[i].revents & POLLNVAL))
+            seen[kept++] = seen[i];
+    seen_count = kept;
+    return 1;
+}
+
+int epoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout)
+{
+    int n = real_epoll_wait(epfd, events, maxevents, timeout);
+    if (timeout != 0)
+        return n;
+    if (n == 0) {
+        remember(epfd, POLLIN);
+        if (wait_after_run())
+            n = real_epoll_wait(epfd, events, maxevents, 0);
+    }
+    if (n != 0)
+        empty_calls = 0;
+    return n;
+}
+
+int poll(struct pollfd *fds, nfds_t nfds, int timeout)
+{
+    int n = real_poll(fds, nfds, timeout);
+    if (timeout != 0)
+        return n;
+    if (n == 0) {
+        for (nfds_t i = 0; i < nfds; i++)
+            if (fds[i].fd >= 0)
+                remember(fds[i].fd, fds[i].events);
+        if (wait_after_run())
+            n = real_poll(fds, nfds, 0);
+    }
+    if (n != 0)
+        empty_calls = 0;
+    return n;
+}

@@ -1,0 +1,187 @@
+"""The cluster: hosts with slots, the switch tree, how ranks are placed and started."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import UserError
+from .files import write_whole
+from .hostlist import check_name, expand, short_name
+from .topology import Link, Topology, read_topology, single_switch
+
+PLACEMENTS = ("switch", "interleaved", "file")
+LAUNCHERS = ("hydra", "srun")
+SMALLEST_BUFFER = 3000
+"""Bytes: a port that cannot hold two frames passes nothing."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host and how many ranks it takes."""
+
+    name: str
+    slots: int
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Every rank has a host: ``hosts`` in the order in which ranks fill them, ``ranks`` in all.
+
+    ``kind`` is "emulated", "remote" (hosts of a list) or "local" (this machine);
+    ``buffer`` is the port buffer of emulated switches in bytes.
+    """
+
+    kind: str
+    hosts: tuple[Host, ...]
+    ranks: int
+    topology: Topology
+    launcher: str = "hydra"
+    buffer: int = 0
+
+    def host_of_rank(self) -> list[str]:
+        """The host of each rank: each host takes its slots of consecutive ranks."""
+        names = [host.name for host in self.hosts for _ in range(host.slots)]
+        return names[: self.ranks]
+
+    def ranks_on(self) -> dict[str, int]:
+        """How many ranks each host has."""
+        names = self.host_of_rank()
+        return {name: names.count(name) for name in dict.fromkeys(names)}
+
+
+def place(hosts: Sequence[Host], topology: Topology, placement: str) -> list[Host]:
+    """Order hosts: switch after switch, one from each switch in turn, or as they came."""
+    if placement == "file":
+        return list(hosts)
+    by_name = {short_name(host.name): host for host in hosts}
+    by_switch: dict[str, list[Host]] = {switch: [] for switch in topology.switches}
+    for link in topology.links:
+        host = by_name.get(short_name(link.lower))
+        if host and link.lower not in by_switch:
+            by_switch[link.upper].append(host)
+    groups = list(by_switch.values())
+    if placement == "switch":
+        return [host for group in groups for host in group]
+    longest = max(len(group) for group in groups)
+    return [group[i] for i in range(longest) for group in groups if i < len(group)]
+
+
+def make_cluster(options: Any, environment: Mapping[str, str]) -> Cluster:
+    """The cluster that the options (see __main__) describe; UserError where they cannot."""
+    if options.emulate:
+        kind, topology = "emulated", read_topology(Path(options.emulate))
+        if any(link.mbit is None for link in topology.links):
+            raise UserError(f"{options.emulate}: every switch needs a LinkSpeed= to be emulated")
+        hosts = [Host(name, options.slots) for name in topology.hosts]
+    else:
+        kind, hosts = _real_hosts(options, environment)
+        names = [host.name for host in hosts]
+        topology = (
+            read_topology(Path(options.topology)) if options.topology else single_switch(names)
+        )
+        known = {short_name(name) for name in topology.hosts}
+        for name in names:
+            if short_name(name) not in known:
+                raise UserError(
+                    f"{options.topology}: host {name} is missing: every host of "
+                    "the job must hang off a switch"
+                )
+    slots = sum(host.slots for host in hosts)
+    ranks = options.np or slots
+    if ranks > slots:
+        raise UserError(f"--np={ranks}: the hosts have {slots} slots in all")
+    if options.buffer < SMALLEST_BUFFER:
+        raise UserError(
+            f"--emulate-buffer={options.buffer}: at least {SMALLEST_BUFFER} bytes are expected"
+        )
+    ordered = place(hosts, topology, options.placement)
+    return Cluster(
+        kind,
+        tuple(ordered),
+        ranks,
+        topology,
+        options.launcher,
+        options.buffer if options.emulate else 0,
+    )
+
+
+def _real_hosts(options: Any, environment: Mapping[str, str]) -> tuple[str, list[Host]]:
+    if options.hostfile:
+        return "remote", read_hostfile(Path(options.hostfile))
+    if environment.get("SLURM_JOB_NODELIST") and options.launcher == "srun":
+        return "remote", slurm_hosts(environment)
+    if options.launcher == "srun":
+        raise UserError("--launcher=srun: no Slurm job here: run configure in salloc or sbatch")
+    return "local", [Host(short_name(os.uname().nodename), options.np or os.cpu_count() or 1)]
+
+
+def read_hostfile(path: Path) -> list[Host]:
+    """Hydra's host file: ``host`` or ``host:slots`` a line, ``#`` begins a comment."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a text file"
+        raise UserError(f"cannot read host file {path}: {reason}") from error
+    hosts: dict[str, Host] = {}
+    for number, line in enumerate(lines, 1):
+        words = line.split("#", 1)[0].split()
+        if not words:
+            continue
+        where = f"{path}:{number}"
+        name, _, slots = words[0].partition(":")
+        check_name(name, where)
+        if not re.fullmatch(r"[1-9]\d{0,4}", slots or "1"):
+            raise UserError(f"{where}: {slots[:40]!r} found where a number of slots is expected")
+        if short_name(name) in hosts:
+            raise UserError(f"{where}: host {name} is listed twice: use host:slots")
+        hosts[short_name(name)] = Host(name, int(slots or 1))
+    if not hosts:
+        raise UserError(f"{path}: no host found: lines such as node1:4 are expected")
+    return list(hosts.values())
+
+
+def slurm_hosts(environment: Mapping[str, str]) -> list[Host]:
+    """The hosts of a Slurm job, from SLURM_JOB_NODELIST and SLURM_TASKS_PER_NODE."""
+    names = expand(environment["SLURM_JOB_NODELIST"], "SLURM_JOB_NODELIST")
+    slots: list[int] = []
+    text = environment.get("SLURM_TASKS_PER_NODE", f"1(x{len(names)})")
+    for item in text.split(","):
+        match = re.fullmatch(r"(\d{1,5})(?:\(x(\d{1,6})\))?", item)
+        if not match:
+            raise UserError(f"SLURM_TASKS_PER_NODE: {item[:40]!r} is not like 2(x3)")
+        slots += [int(match[1])] * int(match[2] or 1)
+    if len(slots) != len(names):
+        raise UserError(
+            f"SLURM_TASKS_PER_NODE names {len(slots)} hosts, SLURM_JOB_NODELIST {len(names)}"
+        )
+    return [Host(name, count) for name, count in zip(names, slots)]
+
+
+def write_cluster(path: Path, cluster: Cluster, settings: Mapping[str, Any]) -> None:
+    """Keep the cluster and the settings of the search, for every later stage."""
+    content = {"cluster": dataclasses.asdict(cluster), "settings": dict(settings)}
+    write_whole(path, json.dumps(content, indent=1) + "\n")
+
+
+def read_cluster(path: Path) -> tuple[Cluster, dict[str, Any]]:
+    """Read what ``write_cluster`` wrote; UserError if configure never ran."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        raw = content["cluster"]
+        tree = raw.pop("topology")
+        topology = Topology(
+            tuple(tree["hosts"]), tuple(tree["switches"]), tuple(Link(**x) for x in tree["links"])
+        )
+        hosts = tuple(Host(**host) for host in raw.pop("hosts"))
+        return Cluster(topology=topology, hosts=hosts, **raw), content["settings"]
+    except FileNotFoundError as error:
+        raise UserError("no cluster is configured here: run ./configure first") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is damaged: run ./configure again") from error

@@ -1,0 +1,144 @@
+"""An emulated cluster for as long as it is used: see netns.py for what is inside.
+
+The namespaces belong to a process of their own; nothing of them survives it, and it does not
+survive us, whatever we die of.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .cluster import Cluster
+from .errors import EnvironmentFailure
+from .netns import INTERFACE, ROOM
+
+ENTER = str(ROOM / "enter")
+"""Runs a command on an emulated host, with ssh's arguments; a path inside the emulation."""
+
+
+class Emulation:
+    """Context manager: the emulated cluster exists between entry and exit."""
+
+    def __init__(self, cluster: Cluster, preload: Path | None = None) -> None:
+        """``preload`` is a library that will be at netns.PRELOAD inside."""
+        self.cluster, self.preload = cluster, preload
+        self.interface = INTERFACE
+        self._process: subprocess.Popen[str] | None = None
+        self._prefix: list[str] = []
+
+    def __enter__(self) -> Emulation:
+        root = os.geteuid() == 0
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+        try:
+            process = subprocess.Popen(
+                [
+                    "setpriv",
+                    "--pdeathsig",
+                    "KILL",
+                    "unshare",
+                    "-nm" if root else "-Urnm",
+                    "--uts",
+                    "--pid",
+                    "--fork",
+                    "--kill-child",
+                    "--mount-proc",
+                    sys.executable,
+                    "-m",
+                    "search.netns",
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=environment,
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            raise EnvironmentFailure(f"{error.filename} is missing: install util-linux") from error
+        self._process = process
+        try:
+            self._build(process)
+            self._prefix = [
+                "nsenter",
+                "--target",
+                str(_only_child(process.pid)),
+                *([] if root else ["--user", "--preserve-credentials"]),
+                "--net",
+                "--mount",
+                "--pid",
+                "--",
+            ]
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _build(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdin and process.stdout and process.stderr
+        tree = self.cluster.topology
+        request = {
+            "hosts": tree.hosts,
+            "switches": tree.switches,
+            "links": [[link.upper, link.lower, link.mbit] for link in tree.links],
+            "buffer": self.cluster.buffer,
+            "preload": str(self.preload) if self.preload else None,
+        }
+        try:
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            pass  # its last words are on standard error
+        answer = process.stdout.readline()
+        if not answer:
+            words = process.stderr.read().strip().splitlines() or ["no reason given"]
+            raise EnvironmentFailure(
+                f"cannot emulate a cluster: {words[-1]} (user namespaces must be allowed, "
+                "or run as root)"
+            )
+        reply = json.loads(answer)
+        if "error" in reply:
+            raise EnvironmentFailure(f"cannot emulate a cluster: {reply['error']}")
+
+    def inside(self, argv: Sequence[str]) -> list[str]:
+        """The command line that runs ``argv`` among the switches."""
+        return [*self._prefix, *argv]
+
+    def on_host(self, host: str, argv: Sequence[str]) -> list[str]:
+        """The command line that runs ``argv`` on a host; like ssh, enter takes shell words."""
+        return self.inside([ENTER, host, shlex.join(argv)])
+
+    def kill_all(self) -> None:
+        """Kill whatever runs on the hosts."""
+        subprocess.run(
+            self.inside(["sh", "-c", "kill -9 -1"]),
+            check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def close(self) -> None:
+        """Take the cluster down, and all that runs on it."""
+        process, self._process = self._process, None
+        if process:
+            process.kill()  # --kill-child takes PID 1, and so everything, with it
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream:
+                    stream.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _only_child(pid: int) -> int:
+    """PID 1 of the emulation, as it is called out here."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    if len(text) != 1:
+        raise EnvironmentFailure("cannot emulate a cluster: its first process is gone")
+    return int(text[0])
