@@ -1,0 +1,136 @@
+"""The probe stage: what the network itself does, before any all-to-all is timed.
+
+On an emulated cluster these are the null tests: links must carry their rate, and this machine
+must have processor time to spare, or it is the machine that would be measured.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from .cluster import Cluster
+from .errors import EnvironmentFailure
+from .files import write_whole
+from .job import Job, JobLost
+from .topology import PAYLOAD_SHARE, alltoall_limit
+
+FLOW_SECONDS = 2.0
+FLOW_TRIES = 6
+LEAST_FLOW = 0.94
+LEAST_SHIFT = 0.90
+MOST_PROCESSOR = 0.85
+ALLTOALL_SECONDS = 1.0
+PATIENCE = 60.0
+PINGPONGS = 50
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Point-to-point and barrier times in seconds; null tests as shares, None where not run.
+
+    ``flow_share`` and ``shift_share``: payload carried by one flow, and by the slowest of flows
+    from every rank to the next at once, over what the link's rate allows; ``processor_share``:
+    how busy this machine was during an all-to-all.
+    """
+
+    latency: float
+    latency_p99: float
+    barrier: float
+    flow_share: float | None = None
+    shift_share: float | None = None
+    processor_share: float | None = None
+
+
+def probe(cluster: Cluster, job: Job, say: Callable[[str], None]) -> Machine:
+    """Measure; raises EnvironmentFailure where an emulated cluster cannot be believed."""
+    try:
+        return _probe(cluster, job, say)
+    except JobLost as error:
+        raise EnvironmentFailure(f"the probe did not finish: {error}") from error
+
+
+def _probe(cluster: Cluster, job: Job, say: Callable[[str], None]) -> Machine:
+    latency, p99 = 0.0, 0.0
+    if cluster.ranks > 1:
+        job.ask(f"pingpong 0 {cluster.ranks - 1} 8 20", PATIENCE)
+        times = job.ask(f"pingpong 0 {cluster.ranks - 1} 8 {PINGPONGS}", PATIENCE)["seconds"]
+        latency, p99 = statistics.median(times), sorted(times)[-1 - PINGPONGS // 100]
+    barrier = statistics.median(job.ask("barrier 20", PATIENCE)["seconds"])
+    machine = Machine(latency, p99, barrier)
+    say(
+        f"one-way latency {latency * 1e6:.0f} us (p99 {p99 * 1e6:.0f}), "
+        f"barrier {barrier * 1e6:.0f} us"
+    )
+    if cluster.kind != "emulated" or len(cluster.ranks_on()) < 2:
+        return machine
+    return _null_tests(cluster, job, machine, say)
+
+
+def _null_tests(
+    cluster: Cluster, job: Job, machine: Machine, say: Callable[[str], None]
+) -> Machine:
+    speeds = {link.lower: link.mbit or 0.0 for link in cluster.topology.links}
+    hosts = cluster.host_of_rank()
+    # the farthest pair of ranks there is on different hosts
+    to = next(rank for rank in reversed(range(cluster.ranks)) if hosts[rank] != hosts[0])
+    path = min(speeds.values())
+    size = int(FLOW_SECONDS * path * 1e6 / 8)
+    flow = _best_share(job, f"flow 0 {to} {size}", size * 8 / (path * 1e6), LEAST_FLOW)
+    shift = _best_share(job, f"shift {size}", size * 8 / (path * 1e6), LEAST_SHIFT)
+    busy = _processor_share(cluster, job)
+    say(
+        f"null tests: one flow {flow:.1%} of what the link allows, all at once {shift:.1%}, "
+        f"processor {busy:.0%} busy"
+    )
+    if busy > MOST_PROCESSOR:
+        carried = path * 0.9 * MOST_PROCESSOR / busy
+        raise EnvironmentFailure(
+            f"this machine cannot carry the cluster: {busy:.0%} busy in an all-to-all; "
+            f"LinkSpeed={carried:.0f} would do"
+        )
+    if flow < LEAST_FLOW or shift < LEAST_SHIFT:
+        raise EnvironmentFailure(
+            f"the emulated links do not carry their rate: one flow {flow:.1%} (at least "
+            f"{LEAST_FLOW:.0%} expected), all at once {shift:.1%} (at least {LEAST_SHIFT:.0%}): "
+            f"is the machine busy? Else LinkSpeed={path * min(flow, shift):.0f} would do"
+        )
+    return Machine(machine.latency, machine.latency_p99, machine.barrier, flow, shift, busy)
+
+
+def _best_share(job: Job, request: str, wire_seconds: float, enough: float) -> float:
+    """The best of several tries, of what payload can have of the wire: TCP's windows grow
+    while it is used, and a flow against acknowledgements of another takes seconds of it."""
+    best = 0.0
+    for _ in range(FLOW_TRIES):
+        seconds = job.ask(request, PATIENCE)["seconds"][0]
+        best = max(best, wire_seconds / seconds / PAYLOAD_SHARE)
+        if best >= enough:
+            break
+    return best
+
+
+def _processor_share(cluster: Cluster, job: Job) -> float:
+    """How busy all processors are while all-to-alls of a large block run."""
+    block, calls = 65536, 1
+    limit = alltoall_limit(cluster.topology, cluster.ranks_on(), block) or 1.0
+    calls = max(1, min(20, round(ALLTOALL_SECONDS / limit)))
+    before = _processor_times()
+    job.ask(f"time ring(sync=light) {block} 0 {calls}", PATIENCE + 10 * limit * calls)
+    after = _processor_times()
+    total = sum(after) - sum(before)
+    idle = after[3] + after[4] - before[3] - before[4]
+    return 1 - idle / total if total else 0.0
+
+
+def _processor_times() -> list[int]:
+    with open("/proc/stat", encoding="ascii") as handle:
+        return [int(word) for word in handle.readline().split()[1:9]]
+
+
+def write_machine(path: Path, machine: Machine) -> None:
+    """Write build/machine.json."""
+    write_whole(path, json.dumps(asdict(machine), indent=1) + "\n")

@@ -1,0 +1,109 @@
+"""What configure found, and the programs built with it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import EnvironmentFailure, UserError
+
+SOURCE = Path(__file__).resolve().parent.parent
+TEMPLATES = SOURCE / "templates"
+PROBES = SOURCE / "probes"
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """The MPI compiler and launcher, and flags for them."""
+
+    mpicc: str
+    mpiexec: str
+    cflags: tuple[str, ...]
+    verbose: bool = False
+
+    def run(self, argv: Sequence[str], what: str) -> str:
+        """Run a command; its output, or EnvironmentFailure with its first error line."""
+        if self.verbose:
+            print(shlex.join(argv))
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise EnvironmentFailure(f"{what}: cannot run {argv[0]}: {error.strerror}") from error
+        if done.returncode != 0:
+            lines = (done.stderr + done.stdout).strip().splitlines()
+            reason = next((line for line in lines if "error" in line), (lines or ["no output"])[0])
+            raise EnvironmentFailure(f"{what} failed: {reason} (command: {shlex.join(argv)})")
+        return done.stdout
+
+    def compile_job(self, source: Path, program: Path) -> None:
+        """Build the measuring job around ``source``, an emitted alltoall.c."""
+        self.run(
+            [
+                self.mpicc,
+                "-std=gnu11",
+                "-O2",
+                *self.cflags,
+                f"-I{source.parent}",
+                f"-I{PROBES}",
+                f'-DATALL_SOURCE="{source.name}"',
+                str(PROBES / "measure.c"),
+                "-o",
+                str(program),
+            ],
+            "compiling the measuring job",
+        )
+
+    def compile_preload(self, library: Path) -> None:
+        """Build the library that makes emulated hosts wait instead of spin."""
+        self.run(
+            [
+                self.mpicc,
+                "-std=gnu11",
+                "-O2",
+                "-shared",
+                "-fPIC",
+                str(PROBES / "blocking.c"),
+                "-o",
+                str(library),
+                "-ldl",
+            ],
+            "compiling the blocking preload",
+        )
+
+    def transport(self) -> dict[str, str]:
+        """Environment by which this MPICH uses plain TCP."""
+        versions = Path(self.mpicc).with_name("mpichversion")
+        text = self.run([str(versions)], "asking MPICH") if versions.exists() else ""
+        if "ch4:ucx" in text:
+            return {"UCX_TLS": "tcp,self"}
+        return {
+            "MPIR_CVAR_CH4_NETMOD": "ofi",
+            "FI_PROVIDER": "tcp",
+            "FI_TCP_PREFETCH_RBUF_SIZE": "0",
+        }
+
+
+def read_toolchain(path: Path) -> Toolchain:
+    """Read config.mk, which configure wrote."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError("config.mk is missing: run ./configure first") from error
+    values = {}
+    for line in text.splitlines():
+        key, equals, value = line.partition(" = ")
+        if equals:
+            values[key.strip()] = value.strip()
+    try:
+        return Toolchain(
+            values["MPICC"],
+            values["MPIEXEC"],
+            tuple(shlex.split(values["CFLAGS"])),
+            bool(os.environ.get("V")),
+        )
+    except KeyError as error:
+        raise UserError(f"config.mk lacks {error}: run ./configure again") from error
