@@ -1,0 +1,45 @@
+# One verb a stage; ./configure writes config.mk and walks probe, tune, decide, emit.
+SOURCE := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
+ifneq ($(filter-out clean distclean,$(or $(MAKECMDGOALS),all)),)
+-include config.mk
+endif
+CC_FLAGS = -std=c11 -O2 -fPIC -Wall -Wextra -Wpedantic $(CFLAGS)
+RUN = PYTHONPATH=$(SOURCE) $(PYTHON) -m search
+Q = $(if $(V),,@)
+export V
+
+all: build/alltoall.o
+
+build/alltoall.o: generated/alltoall.c
+	$(Q)$(MPICC) $(CC_FLAGS) -c $< -o $@
+
+# In a clone where configure never ran make calls it for the tools; the file is then untuned.
+config.mk:
+	$(Q)$(SOURCE)/configure --no-create
+
+generated/alltoall.c:
+	$(Q)$(RUN) emit
+
+probe tune decide emit bench list:
+	$(Q)$(RUN) $@
+
+check:
+	$(Q)$(SOURCE)/configure --no-create --quiet --with-check-tools \
+	  MPICC='$(MPICC)' MPIEXEC='$(MPIEXEC)' CFLAGS='$(CFLAGS)' --prefix='$(PREFIX)'
+	$(Q)$(MAKE) --no-print-directory run-check
+
+run-check:
+	$(Q)cd $(SOURCE) && $(PYTHON) -m ruff check -q search tests && $(PYTHON) -m ruff format -q --check search tests && $(PYTHON) -m mypy
+	$(Q)ATALL_CONFIG=$(CURDIR)/config.mk $(PYTHON) -m pytest $(SOURCE)/tests -c $(SOURCE)/pyproject.toml
+
+# After a wanted change of a template; then read the difference.
+golden:
+	$(Q)cd $(SOURCE) && $(PYTHON) -c 'from tests.golden import write; write()'
+
+clean:
+	rm -rf build/alltoall.o build/measure build/bench build/catalogue.c build/alltoall.h build/libblocking.so
+
+distclean: clean
+	rm -rf build config.mk config.log generated/alltoall.c generated/alltoall.h generated/decision.toml .venv
+
+.PHONY: all check run-check golden probe tune decide emit bench list clean distclean

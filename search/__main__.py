@@ -1,0 +1,96 @@
+"""python -m search STAGE [OPTIONS]: one stage, or the whole way of configure."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .errors import AtallError, Interrupted, UserError
+
+SIZES = (1, 64, 256, *(1024 << i for i in range(9)))
+"""Bytes to each peer: the sizes of Faraj and Yuan, section 5."""
+QUICK_SIZES = (1, 64, 512, 2048, 8192, 32768, 131072)
+STAGES = ("configure", "generic", "probe", "tune", "decide", "emit", "bench", "list")
+
+
+def size(text: str) -> int:
+    """Bytes, with K or M for 1024 and 1048576: ``64K``."""
+    match = re.fullmatch(r"(\d{1,12})([kKmM]?)(?:i?B)?", text)
+    value = int(match[1]) << {"": 0, "k": 10, "m": 20}[match[2].lower()] if match else 0
+    if not 1 <= value <= 1 << 30:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 256, 8K or 1M")
+    return value
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    return tuple(sorted({size(item) for item in text.split(",")}))
+
+
+def names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
+def count(text: str) -> int:
+    if not re.fullmatch(r"[1-9]\d{0,5}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+    return int(text)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors in one line, with the exit code of a user's mistake."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise UserError(message.replace("argument ", "", 1) + " (--help shows what there is)")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of all stages; configure --help documents those of configure."""
+    top = _Parser(prog="search", allow_abbrev=False)
+    top.add_argument("stage", choices=STAGES)
+    top.add_argument("--emulate", metavar="FILE")
+    top.add_argument("--emulate-buffer", dest="buffer", type=size, default=32768)
+    top.add_argument("--slots", type=count, default=1)
+    top.add_argument("--hostfile", metavar="FILE")
+    top.add_argument("--launcher", choices=("hydra", "srun"), default="hydra")
+    top.add_argument("--np", type=count)
+    top.add_argument("--topology", metavar="FILE")
+    top.add_argument("--placement", choices=("switch", "interleaved", "file"), default="switch")
+    top.add_argument("--effort", choices=("quick", "normal"), default="normal")
+    top.add_argument("--time-limit", type=count, metavar="SECONDS")
+    top.add_argument("--sizes", type=sizes)
+    top.add_argument("--only", type=names, default=())
+    resume = top.add_mutually_exclusive_group()
+    resume.add_argument("--resume", dest="fresh", action="store_false", default=False)
+    resume.add_argument("--fresh", dest="fresh", action="store_true")
+    top.add_argument("-q", "--quiet", action="store_true")
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a stage; every foreseen failure is one line on standard error and its exit code."""
+    try:
+        options = parser().parse_args(argv)
+        signal.signal(signal.SIGTERM, _interrupt)
+        signal.signal(signal.SIGHUP, _interrupt)
+        from . import stages  # what needs packages comes after the options are known to be good
+
+        stages.run(options, Path.cwd())
+    except AtallError as error:
+        print(f"atall: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("atall: interrupted; run the same command again to go on", file=sys.stderr)
+        return Interrupted.exit_code
+    return 0
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""The bench: the generated file against the MPI library's own MPI_Alltoall, interleaved."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from .decision import Decision
+from .errors import EnvironmentFailure
+from .files import write_whole
+from .job import Job, JobLost
+from .progress import size_text
+from .runner import SETTLE_SECONDS
+from .samples import Interval, Sample, median_interval, ratio_interval
+
+TARGETS = ("library", "generated")
+LEAST_ROUNDS = 9
+MOST_ROUNDS = 60
+WARMUPS = 3
+
+
+@dataclass(frozen=True)
+class Row:
+    """One block (bytes to each peer): medians in seconds, ratio = library over generated."""
+
+    block: int
+    library: Interval
+    generated: Interval
+    ratio: Interval
+    limit: float | None
+    retransmissions: tuple[int, int]
+    variant: str
+
+
+def bench_sizes(sizes: Sequence[int]) -> list[int]:
+    """The tuned sizes and one between each two of them."""
+    between = [math.isqrt(a * b) for a, b in zip(sizes, sizes[1:])]
+    return sorted({*sizes, *between})
+
+
+def chosen_label(decision: Decision, ranks: int, block: int) -> str:
+    """The variant that the table for so many ranks has for a block."""
+    table = next((t for t in decision.tables if t.ranks == ranks), decision.tables[-1])
+    return next(c.variant.label for c in table.cutoffs if c.most is None or block <= c.most)
+
+
+def bench_block(
+    job: Job, block: int, limit: float | None, variant: str, seconds: float, seed: int
+) -> Row:
+    """Time both in rounds of random order for about so many seconds."""
+    shuffle = random.Random(seed).shuffle
+    samples: dict[str, list[Sample]] = {target: [] for target in TARGETS}
+    patience = 30 + 100 * (limit or block * 1e-6)
+    try:
+        for target in TARGETS:
+            if job.ask(f"verify {target} {block}", patience).get("verdict") != "ok":
+                raise EnvironmentFailure(f"{target}: wrong result at {block} bytes to each peer")
+            job.ask(f"time {target} {block} 0 {WARMUPS}", patience)
+        begin = time.monotonic()
+        for count in range(1, MOST_ROUNDS + 1):
+            order = list(TARGETS)
+            shuffle(order)
+            for target in order:
+                answer = job.ask(f"time {target} {block} 0 1", patience)
+                sample = Sample(answer["seconds"][0], answer["retransmissions"], answer["timeouts"])
+                samples[target].append(sample)
+                if sample.timeouts:
+                    time.sleep(SETTLE_SECONDS)
+            if count >= LEAST_ROUNDS and time.monotonic() - begin > seconds:
+                break
+    except JobLost as error:
+        raise EnvironmentFailure(f"the bench at {block} bytes stopped: {error}") from error
+    times = {target: [s.seconds for s in samples[target]] for target in TARGETS}
+    library, generated = (median_interval(times[target]) for target in TARGETS)
+    again = tuple(sum(s.retransmissions for s in samples[target]) for target in TARGETS)
+    pairs = ratio_interval(times["library"], times["generated"])
+    ratio = Interval(pairs.low, library.median / generated.median, pairs.high)
+    return Row(block, library, generated, ratio, limit, (again[0], again[1]), variant)
+
+
+def show(console: Console, rows: Sequence[Row], cluster_text: str) -> None:
+    """The table that people read."""
+    table = Table(title=f"MPI_Alltoall and ATALL_Alltoall: {cluster_text}", box=box.SIMPLE)
+    for heading in (
+        "block",
+        "native ms",
+        "generated ms",
+        "ratio",
+        "interval",
+        "of limit",
+        "resent n/g",
+        "variant",
+    ):
+        table.add_column(heading, justify="left" if heading == "variant" else "right")
+    for row in rows:
+        share = f"{row.limit / row.generated.median:.0%}" if row.limit else "-"
+        table.add_row(
+            size_text(row.block),
+            _ms(row.library.median),
+            _ms(row.generated.median),
+            f"{row.ratio.median:.2f}",
+            f"{row.ratio.low:.2f}-{row.ratio.high:.2f}",
+            share,
+            f"{row.retransmissions[0]}/{row.retransmissions[1]}",
+            row.variant,
+        )
+    console.print(table)
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g}"
+
+
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
+    """Write build/bench.json: medians in seconds, ratio = native / generated."""
+    content = [
+        {
+            "block": row.block,
+            "native_s": row.library.median,
+            "generated_s": row.generated.median,
+            "ratio": row.ratio.median,
+            "ratio_interval": [row.ratio.low, row.ratio.high],
+            "limit_s": row.limit,
+            "variant": row.variant,
+            "retransmissions": {
+                "native": row.retransmissions[0],
+                "generated": row.retransmissions[1],
+            },
+        }
+        for row in rows
+    ]
+    write_whole(path, json.dumps(content, indent=1) + "\n")
+
+
+def run_bench(
+    job: Job,
+    sizes: Sequence[int],
+    limit: Callable[[int], float | None],
+    variant: Callable[[int], str],
+    seconds: float,
+    say: Callable[[str], None],
+) -> list[Row]:
+    """Bench every size in turn."""
+    rows = []
+    for number, block in enumerate(sizes):
+        say(f"{number + 1} of {len(sizes)}: {size_text(block)}")
+        rows.append(bench_block(job, block, limit(block), variant(block), seconds, number))
+    return rows

@@ -1,0 +1,347 @@
+"""The stages of the way from a cluster to generated/alltoall.c; each one command."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from . import bench as benchmark
+from .__main__ import QUICK_SIZES, SIZES
+from .algorithm import Catalogue
+from .cluster import Cluster, make_cluster, read_cluster, write_cluster
+from .decide import cells_of, decide
+from .decision import Decision, DecisionTable, read_decision, write_decision
+from .emission import emit_c, emit_h
+from .errors import UserError
+from .files import write_whole
+from .job import Job
+from .journal import Journal
+from .probe import probe, write_machine
+from .progress import Display, size_text
+from .runner import MeasuringRunner, OutOfTime
+from .site import Site, digest
+from .strategy import EFFORTS, Cell, three_steps
+from .toolchain import SOURCE, TEMPLATES, read_toolchain
+from .topology import alltoall_limit
+
+GENERIC = SOURCE / "search" / "presets" / "generic.toml"
+PLAIN_WIDTH = 120
+"""Columns where there is no terminal."""
+BENCH_SECONDS = {"quick": 2.0, "normal": 6.0}
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where a build's files are."""
+
+    root: Path
+
+    @property
+    def build(self) -> Path:
+        return self.root / "build"
+
+    @property
+    def generated(self) -> Path:
+        return self.root / "generated"
+
+    @property
+    def cluster(self) -> Path:
+        return self.build / "cluster.json"
+
+    @property
+    def journal(self) -> Path:
+        return self.build / "measurements.jsonl"
+
+    @property
+    def identity(self) -> Path:
+        return self.build / "fingerprint.json"
+
+    @property
+    def decision(self) -> Path:
+        return self.generated / "decision.toml"
+
+
+def run(options: Namespace, root: Path) -> None:
+    """Run the stage that the options name."""
+    console = Console(quiet=options.quiet, highlight=False)
+    if not console.is_terminal:
+        console.width = PLAIN_WIDTH
+    place = Workplace(root)
+    catalogue = Catalogue(TEMPLATES / "alltoall")
+    if options.stage == "list":
+        list_catalogue(console, catalogue)
+    elif options.stage == "generic":
+        emit_generic(console, place, catalogue)
+    elif options.stage == "decide":
+        decide_stage(console, place, catalogue)
+    elif options.stage == "emit":
+        emit_stage(console, place, catalogue)
+    elif options.stage == "configure":
+        configure_cluster(console, options, place, catalogue)
+        cluster, _ = read_cluster(place.cluster)
+        with Site(cluster, read_toolchain(root / "config.mk"), place.build) as site:
+            job = start_job(site, place, catalogue)
+            probe_stage(console, site, place, job)
+            finished = tune_stage(console, site, place, catalogue, job)
+        decision = decide_stage(console, place, catalogue)
+        emit_stage(console, place, catalogue)
+        summary(console, cluster, decision, finished)
+    else:
+        cluster, settings = read_cluster(place.cluster)
+        with Site(cluster, read_toolchain(root / "config.mk"), place.build) as site:
+            if options.stage == "bench":
+                bench_stage(console, site, place, catalogue, settings)
+                return
+            job = start_job(site, place, catalogue)
+            if options.stage == "probe":
+                probe_stage(console, site, place, job)
+                job.close()
+            else:
+                tune_stage(console, site, place, catalogue, job)
+
+
+def configure_cluster(
+    console: Console, options: Namespace, place: Workplace, catalogue: Catalogue
+) -> None:
+    """Settle the cluster and the search's settings; write build/cluster.json."""
+    cluster = make_cluster(options, os.environ)
+    catalogue.variants(cluster.ranks, options.only)  # names must be known
+    settings = {
+        "sizes": options.sizes or (QUICK_SIZES if options.effort == "quick" else SIZES),
+        "effort": options.effort,
+        "only": options.only,
+        "time_limit": options.time_limit,
+    }
+    console.print(f"cluster: {describe(cluster)}")
+    if cluster.kind == "local":
+        console.print(
+            "no cluster named: tuning for this machine alone (--hostfile or --emulate name one)"
+        )
+    if options.fresh:
+        place.journal.unlink(missing_ok=True)
+    write_cluster(place.cluster, cluster, settings)
+
+
+def describe(cluster: Cluster) -> str:
+    """A cluster in one line, without names."""
+    hosts, tree = len(cluster.ranks_on()), cluster.topology
+    speeds = sorted({link.mbit for link in tree.links if link.mbit})
+    speed = f", {'/'.join(f'{s:g}' for s in speeds)} Mbit/s" if speeds else ""
+    buffer = f", {size_text(cluster.buffer)} a port" if cluster.buffer else ""
+    return (
+        f"{cluster.ranks} ranks on {hosts} {cluster.kind} host{'s' * (hosts > 1)}, "
+        f"{len(tree.switches)} switch{'es' * (len(tree.switches) > 1)}{speed}{buffer}"
+    )
+
+
+def start_job(site: Site, place: Workplace, catalogue: Catalogue) -> Job:
+    """Build the measuring job with every algorithm in it, and start it."""
+    source = place.build / "catalogue.c"
+    write_whole(source, emit_c(read_decision(GENERIC, catalogue), catalogue, TEMPLATES, True))
+    write_whole(place.build / "alltoall.h", emit_h(TEMPLATES))
+    site.tools.compile_job(source, place.build / "measure")
+    return site.start_job(place.build / "measure")
+
+
+def probe_stage(console: Console, site: Site, place: Workplace, job: Job) -> None:
+    """Measure the network itself; write build/machine.json."""
+    machine = probe(site.cluster, job, lambda text: console.print(f"probe: {text}"))
+    write_machine(place.build / "machine.json", machine)
+
+
+def tune_stage(
+    console: Console, site: Site, place: Workplace, catalogue: Catalogue, job: Job
+) -> bool:
+    """Search, with every sample in the journal; False if the time limit ended it."""
+    cluster, settings = read_cluster(place.cluster)
+    fields = site.fingerprint(job.library)
+    journal = Journal(place.journal, digest(fields))
+    compare_fingerprint(console, place, fields, journal)
+    if journal.torn:
+        console.print("tune: the journal's last line was cut off and is measured again")
+    variants = catalogue.variants(cluster.ranks, tuple(settings["only"]))
+    sizes = settings["sizes"]
+    begin = time.monotonic()
+    deadline = begin + settings["time_limit"] if settings["time_limit"] else None
+    jobs = [job]
+
+    def next_job() -> Job:
+        return jobs.pop() if jobs else site.start_job(place.build / "measure")
+
+    console.print(
+        f"tune: {len(variants)} variants at {len(sizes)} sizes"
+        + (f", {len(journal.records)} samples are there already" if journal.records else "")
+    )
+    cells: dict[int, Cell] = {}
+    finished = True
+    with Display(console, sizes) as display:
+        runner = MeasuringRunner(
+            next_job,
+            journal,
+            display,
+            lambda block: alltoall_limit(cluster.topology, cluster.ranks_on(), block),
+            deadline,
+        )
+        try:
+            runner.run(three_steps(cells, sizes, variants, EFFORTS[settings["effort"]]))
+        except OutOfTime:
+            finished = False
+        finally:
+            runner.close()
+            while jobs:
+                jobs.pop().close()
+    console.print(
+        f"tune: {runner.fresh_samples} calls timed in {time.monotonic() - begin:.0f} s"
+        + ("" if finished else "; the time limit came first")
+    )
+    return finished
+
+
+def compare_fingerprint(
+    console: Console, place: Workplace, fields: dict[str, object], journal: Journal
+) -> None:
+    """Say what changed since the last tuning, and keep the fingerprint."""
+    try:
+        before = json.loads(place.identity.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        before = {}
+    after = json.loads(json.dumps(fields))
+    changed = [key for key in after if key in before and after[key] != before[key]]
+    if changed and journal.foreign and not journal.records:
+        console.print(
+            f"tune: changed since the last tuning: {', '.join(changed)}; all is measured anew"
+        )
+    write_whole(place.identity, json.dumps(fields, indent=1, sort_keys=True) + "\n")
+
+
+def decide_stage(console: Console, place: Workplace, catalogue: Catalogue) -> Decision:
+    """Make generated/decision.toml of the journal."""
+    cluster, settings = read_cluster(place.cluster)
+    fields = read_identity(place)
+    journal = Journal(place.journal, digest(fields))
+    variants = catalogue.variants(cluster.ranks, tuple(settings["only"]))
+    cells = cells_of(journal.records, variants)
+    if not cells:
+        raise UserError("nothing is measured yet: run ./configure or 'make tune' first")
+    tables = decide(cluster.ranks, cells, settings["sizes"], variants)
+    decision = Decision(
+        tables,
+        {
+            "library": fields["library"],
+            "ranks": cluster.ranks,
+            "hosts": sorted(set(fields["hosts"])),
+            "fingerprint": digest(fields),
+        },
+    )
+    decision.check(str(place.decision))
+    write_decision(place.decision, decision)
+    return decision
+
+
+def read_identity(place: Workplace) -> dict[str, Any]:
+    """The fingerprint of the last tuning."""
+    try:
+        return dict(json.loads(place.identity.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise UserError("nothing is measured yet: run ./configure or 'make tune' first") from error
+
+
+def emit_stage(console: Console, place: Workplace, catalogue: Catalogue) -> None:
+    """Write generated/alltoall.c and .h from generated/decision.toml."""
+    if not place.decision.exists():
+        emit_generic(console, place, catalogue)
+        return
+    decision = read_decision(place.decision, catalogue)
+    write_whole(place.generated / "alltoall.h", emit_h(TEMPLATES))
+    write_whole(place.generated / "alltoall.c", emit_c(decision, catalogue, TEMPLATES))
+
+
+def emit_generic(console: Console, place: Workplace, catalogue: Catalogue) -> None:
+    """Write the untuned file, from the generic preset."""
+    decision = read_decision(GENERIC, catalogue)
+    write_decision(place.decision, decision)
+    emit_stage(console, place, catalogue)
+    console.print("generated/alltoall.c is untuned (generic): ./configure on the cluster tunes it")
+
+
+def bench_stage(
+    console: Console, site: Site, place: Workplace, catalogue: Catalogue, settings: dict[str, Any]
+) -> None:
+    """Compare the generated file with the library; write build/bench.json."""
+    decision = read_decision(place.decision, catalogue)
+    cluster = site.cluster
+    program = place.build / "bench"
+    site.tools.compile_job(place.generated / "alltoall.c", program)
+    job = site.start_job(program)
+    try:
+        rows = benchmark.run_bench(
+            job,
+            benchmark.bench_sizes(settings["sizes"]),
+            lambda block: alltoall_limit(cluster.topology, cluster.ranks_on(), block),
+            lambda block: benchmark.chosen_label(decision, cluster.ranks, block),
+            BENCH_SECONDS[settings["effort"]],
+            lambda text: console.print(f"bench {text}"),
+        )
+    finally:
+        job.close()
+    benchmark.show(console, rows, describe(cluster))
+    benchmark.write_rows(place.build / "bench.json", rows)
+
+
+def list_catalogue(console: Console, catalogue: Catalogue) -> None:
+    """Print every algorithm with its parameters, source and cost."""
+    for algorithm in catalogue.algorithms:
+        needs = f" (needs {', '.join(algorithm.needs)})" if algorithm.needs else ""
+        console.print(f"[bold]{algorithm.name}[/]: {algorithm.title}{needs}")
+        for parameter in algorithm.enumerated:
+            values = ", ".join(parameter.values)
+            console.print(f"    {parameter.name}: {values}; {parameter.about}", markup=False)
+        for number in algorithm.numbers:
+            when = "".join(f" if {k}={v}" for k, v in number.when.items())
+            console.print(
+                f"    {number.name}: {number.least} to {number.most}{when}; {number.about}",
+                markup=False,
+            )
+        for body in algorithm.bodies():
+            console.print(f"    cost of {body.label}: {body.cost}", markup=False)
+        if algorithm.memory:
+            console.print(f"    memory: {algorithm.memory} bytes")
+        console.print(f"    source: {algorithm.cite}", markup=False)
+
+
+def summary(console: Console, cluster: Cluster, decision: Decision, finished: bool) -> None:
+    """The cut-offs, a verdict, and what to type next."""
+    table = Table(title=describe(cluster), box=box.SIMPLE)
+    for heading in ("block", "variant", "why"):
+        table.add_column(heading)
+    chosen = decision.tables[0]
+    for low, cutoff in zip([1, *(c.most + 1 for c in chosen.cutoffs if c.most)], chosen.cutoffs):
+        to = f"to {size_text(cutoff.most)}" if cutoff.most else f"from {size_text(low)}"
+        table.add_row(to, cutoff.variant.label, cutoff.why)
+    console.print(table)
+    if not finished:
+        console.print("The time limit came before the end: configure again goes on from here.")
+    console.print(verdict(chosen))
+    console.print(
+        "generated/alltoall.c is ready: compile it with your program and call "
+        "ATALL_Alltoall.\nNext: make bench, make check"
+    )
+
+
+def verdict(table: DecisionTable) -> str:
+    """One line against the library."""
+    labels: Sequence[str] = [cutoff.variant.label for cutoff in table.cutoffs]
+    if labels == ["native"]:
+        return "Nothing measured beats the MPI library's own MPI_Alltoall here: it serves all."
+    kept = " (which keeps some sizes)" if "native" in labels else ""
+    return f"Faster than the MPI library's own MPI_Alltoall{kept}; 'make bench' shows by how much."

@@ -1,0 +1,41 @@
+"""What the tests share: the tools that configure found, and emitted files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from search.algorithm import Catalogue  # noqa: E402
+from search.decision import Decision, read_decision  # noqa: E402
+from search.stages import GENERIC  # noqa: E402
+from search.toolchain import TEMPLATES, Toolchain, read_toolchain  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def tools() -> Toolchain:
+    return read_toolchain(Path(os.environ.get("ATALL_CONFIG", ROOT / "config.mk")))
+
+
+@pytest.fixture(scope="session")
+def patient(tools: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Options of mpiexec by which many ranks share few processors: they wait, not spin."""
+    library = tmp_path_factory.mktemp("preload") / "libblocking.so"
+    tools.compile_preload(library)
+    settings = {**tools.transport(), "MPIR_CVAR_NOLOCAL": "1", "LD_PRELOAD": str(library)}
+    return [word for key, value in settings.items() for word in ("-genv", key, value)]
+
+
+@pytest.fixture(scope="session")
+def catalogue() -> Catalogue:
+    return Catalogue(TEMPLATES / "alltoall")
+
+
+@pytest.fixture(scope="session")
+def generic(catalogue: Catalogue) -> Decision:
+    return read_decision(GENERIC, catalogue)

@@ -1,0 +1,356 @@
+"""The whole way, as a user goes it: configure in a directory of its own, on a tiny cluster."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from search.cluster import Cluster, Host
+from search.emulation import Emulation
+from search.topology import parse_topology
+
+from .conftest import ROOT
+
+TINY = """\
+SwitchName=s0 Nodes=tiny[0-1] Switches=s1 LinkSpeed=20
+SwitchName=s1 Nodes=tiny[2-3] LinkSpeed=20
+"""
+SEARCH = ["--emulate=tiny.conf", "--effort=quick", "--sizes=1,8K", "--only=ring,bruck"]
+
+
+def processes(word):
+    """The command lines that contain a word."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if word in line and "pytest" not in line:
+            found.append(line)
+    return found
+
+
+def gone(word, seconds=15):
+    """Whether nothing with that word runs any more, within so many seconds."""
+    end = time.monotonic() + seconds
+    while processes(word) and time.monotonic() < end:
+        time.sleep(0.2)
+    return processes(word) == []
+
+
+@pytest.fixture(scope="module")
+def place(tools, tmp_path_factory):
+    """A build directory outside the source tree, with a topology file."""
+    folder = tmp_path_factory.mktemp("build dir").resolve()
+    (folder / "tiny.conf").write_text(TINY)
+    return folder
+
+
+def command(tools, *options):
+    return [
+        str(ROOT / "configure"),
+        f"PYTHON={sys.executable}",
+        f"MPICC={tools.mpicc}",
+        f"MPIEXEC={tools.mpiexec}",
+        *options,
+    ]
+
+
+def configure(tools, place, *options):
+    return subprocess.run(
+        command(tools, *options),
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+def search(place, *words):
+    return subprocess.run(
+        [sys.executable, "-m", "search", *words],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+@pytest.fixture(scope="module")
+def tuned(tools, place):
+    """Interrupted in the middle, then finished: what both runs printed."""
+    first = subprocess.Popen(
+        command(tools, *SEARCH),
+        cwd=place,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    said = ""
+    while "1 of 2" not in said:
+        line = first.stdout.readline()
+        assert line, said
+        said += line
+    time.sleep(0.5)
+    first.send_signal(signal.SIGINT)
+    said += first.communicate(timeout=30)[0]
+    assert first.returncode == 4, said
+    assert "run the same command again" in said
+    assert gone(str(place))
+    assert not (place / "generated" / "alltoall.c").exists()
+    second = configure(tools, place, *SEARCH)
+    assert second.returncode == 0, second.stdout + second.stderr
+    return said, second.stdout
+
+
+def test_interrupted_tuning_goes_on(tuned):
+    assert "samples are there already" in tuned[1]
+    assert "null tests" in tuned[1]
+    assert "generated/alltoall.c is ready" in tuned[1]
+
+
+def test_what_is_written(tuned, place):
+    text = (place / "generated" / "alltoall.c").read_text()
+    assert "4 ranks on 4 host(s)" in text
+    for private in ("tiny", "10.77.", str(Path.home()), os.uname().nodename + " ", str(place)):
+        assert private not in text
+    machine = json.loads((place / "build" / "machine.json").read_text())
+    assert machine["flow_share"] > 0.9
+    assert gone(str(place))
+
+
+def test_decide_and_emit_give_the_same_bytes_again(tuned, place):
+    files = [place / "generated" / name for name in ("decision.toml", "alltoall.c", "alltoall.h")]
+    before = [path.read_bytes() for path in files]
+    for stage in ("decide", "emit"):
+        assert search(place, stage).returncode == 0
+    assert [path.read_bytes() for path in files] == before
+
+
+def test_all_is_there_already_the_third_time(tuned, tools, place):
+    before = (place / "build" / "measurements.jsonl").read_bytes()
+    done = search(place, "tune")
+    assert done.returncode == 0, done.stderr
+    assert "tune: 0 calls timed" in done.stdout
+    assert (place / "build" / "measurements.jsonl").read_bytes() == before
+
+
+def test_the_bench_compares_with_the_library(tuned, place):
+    done = search(place, "bench")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads((place / "build" / "bench.json").read_text())
+    assert [row["block"] for row in rows] == [1, 90, 8192]
+    for row in rows:
+        assert row["ratio"] == pytest.approx(row["native_s"] / row["generated_s"])
+        assert row["limit_s"] > 0
+        assert row["variant"] in done.stdout
+
+
+def test_a_row_changed_by_hand_is_emitted(tuned, place):
+    path = place / "generated" / "decision.toml"
+    kept = path.read_text()
+    path.write_text('schema = 1\n[[table]]\nranks = 4\nrow = [{variant = "simple(order=index)"}]\n')
+    assert search(place, "emit").returncode == 0
+    assert "ATALL_SIMPLE_INDEX" in (place / "generated" / "alltoall.c").read_text()
+    path.write_text("schema = 1\n[[table]]\nranks = 4\nrow = []\n")
+    old = (place / "generated" / "alltoall.c").read_bytes()
+    broken = search(place, "emit")
+    assert broken.returncode == 1
+    assert "the last row" in broken.stderr
+    assert (place / "generated" / "alltoall.c").read_bytes() == old
+    path.write_text(kept)
+    assert search(place, "emit").returncode == 0
+
+
+def test_the_example_runs_with_the_file_copied_elsewhere(tuned, tools, place, patient, tmp_path):
+    for name in ("alltoall.c", "alltoall.h"):
+        (tmp_path / name).write_bytes((place / "generated" / name).read_bytes())
+    (tmp_path / "transpose.c").write_bytes((ROOT / "doc/examples/transpose.c").read_bytes())
+    tools.run(
+        [
+            tools.mpicc,
+            "-std=c11",
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+            "-I",
+            str(tmp_path),
+            str(tmp_path / "transpose.c"),
+            str(tmp_path / "alltoall.c"),
+            "-o",
+            str(tmp_path / "transpose"),
+        ],
+        "compiling the example",
+    )
+    for ranks in (1, 3, 4, 6):
+        done = subprocess.run(
+            [
+                tools.mpiexec,
+                *patient,
+                "-genv",
+                "ATALL_VERBOSE",
+                "1",
+                "-n",
+                str(ranks),
+                str(tmp_path / "transpose"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert "transposed and verified" in done.stdout, done.stdout + done.stderr
+        assert done.stderr.count("table for 4 ranks") == 1
+    forced = subprocess.run(
+        [
+            tools.mpiexec,
+            *patient,
+            "-genv",
+            "ATALL_FORCE",
+            "nonsense(x=1)",
+            "-n",
+            "2",
+            str(tmp_path / "transpose"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "ATALL_FORCE=nonsense(x=1) ignored" in forced.stderr
+    assert "transposed and verified" in forced.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "word"),
+    [
+        (["--emulate=none.conf"], 1, "cannot read topology file none.conf"),
+        (["--emulate=bad.conf"], 1, "bad.conf:2"),
+        (["--emulate=slow.conf"], 1, "LinkSpeed="),
+        (["--emulate=tiny.conf", "--np=5"], 1, "4 slots"),
+        (["--np=0"], 1, "--np"),
+        (["--sizes=1,x"], 1, "'x' is not a size"),
+        (["--sizes=2G"], 1, "'2G' is not a size"),
+        (["--time-limit=soon"], 1, "--time-limit"),
+        (["--only=rink"], 1, "no algorithm 'rink'"),
+        (["--placement=random"], 1, "--placement"),
+        (["--effort=most"], 1, "--effort"),
+        (["--emulate-buffer=10", "--emulate=tiny.conf"], 1, "--emulate-buffer"),
+        (["--no-such-option"], 1, "--no-such-option"),
+        (["nonsense"], 1, "unknown argument"),
+        (["--hostfile=none"], 1, "cannot read host file none"),
+        (["--hostfile=hosts"], 1, "hosts:1"),
+        (["--hostfile=remote"], 2, "host unknown.invalid cannot be used"),
+        (["--hostfile=remote", "--topology=tiny.conf"], 1, "unknown.invalid is missing"),
+        (["--launcher=srun"], 1, "no Slurm job"),
+        (["MPICC=/nowhere/mpicc"], 2, "MPICC=/nowhere/mpicc"),
+        (["MPIEXEC=/bin/false"], 2, "the MPI job does not start"),
+        (["PYTHON=/bin/false"], 2, "PYTHON=/bin/false"),
+        (["CFLAGS=-no-such-flag"], 2, "compiling the measuring job failed"),
+    ],
+)
+def test_a_mistake_gets_one_clear_line(tools, tmp_path, options, code, word):
+    (tmp_path / "tiny.conf").write_text(TINY)
+    (tmp_path / "bad.conf").write_text("SwitchName=s0 Nodes=a\nSwitch=s1\n")
+    (tmp_path / "slow.conf").write_text("SwitchName=s0 Nodes=a,b\n")
+    (tmp_path / "hosts").write_text("-oProxyCommand=x\n")
+    (tmp_path / "remote").write_text("unknown.invalid:2\n")
+    (tmp_path / "generated").mkdir()
+    (tmp_path / "generated" / "alltoall.c").write_text("old")
+    done = configure(tools, tmp_path, *options)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert word in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in done.stdout + done.stderr
+    assert (tmp_path / "generated" / "alltoall.c").read_text() == "old"
+
+
+def test_help_documents_every_option(tools, tmp_path):
+    from search.__main__ import parser
+
+    text = configure(tools, tmp_path, "--help").stdout
+    for action in parser()._actions:
+        for option in action.option_strings:
+            assert option in text, option
+    assert configure(tools, tmp_path, "--version").stdout.startswith("atall ")
+
+
+def test_unknown_features_only_warn(tools, tmp_path):
+    done = configure(tools, tmp_path, "--enable-magic", "--generic")
+    assert done.returncode == 0, done.stderr
+    assert "--enable-magic" in done.stderr
+    assert "untuned" in done.stdout
+    assert (tmp_path / "generated" / "alltoall.c").exists()
+
+
+def test_shellcheck_finds_nothing():
+    try:
+        done = subprocess.run(
+            ["shellcheck", str(ROOT / "configure"), str(ROOT / ".ci/run")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        pytest.skip("no shellcheck")
+    assert done.returncode == 0, done.stdout
+
+
+def emulated(text):
+    tree = parse_topology(text, "here")
+    return Cluster(
+        "emulated", tuple(Host(h, 1) for h in tree.hosts), len(tree.hosts), tree, buffer=32768
+    )
+
+
+def test_hosts_have_their_names_and_their_wires():
+    with Emulation(emulated(TINY)) as there:
+        for host in ("tiny0", "tiny3"):
+            said = subprocess.run(
+                there.on_host(host, ["hostname"]), capture_output=True, text=True, check=True
+            ).stdout
+            assert said.strip() == host
+        queue = subprocess.run(
+            there.on_host("tiny0", ["tc", "-d", "qdisc", "show", "dev", "e0"]),
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert "rate 20Mbit" in queue
+        assert "overhead 24" in queue
+        route = subprocess.run(
+            there.on_host("tiny0", ["ip", "route"]), capture_output=True, text=True, check=True
+        ).stdout
+        assert "congctl cubic" in route
+        ports = subprocess.run(
+            there.inside(["tc", "qdisc"]), capture_output=True, text=True, check=True
+        ).stdout
+        assert ports.count("tbf") == 4 + 2  # a port for each host, and both ends of the trunk
+
+
+def test_nothing_survives_the_driver():
+    script = (
+        "import sys, time; sys.path.insert(0, sys.argv[1]); from tests.test_configure import *\n"
+        "there = Emulation(emulated(TINY)); there.__enter__()\n"
+        "import subprocess; subprocess.Popen(there.on_host('tiny1', ['sleep', '98765']))\n"
+        "print('up', flush=True); time.sleep(60)"
+    )
+    driver = subprocess.Popen(
+        [sys.executable, "-c", script, str(ROOT)], stdout=subprocess.PIPE, text=True
+    )
+    assert driver.stdout.readline() == "up\n"
+    driver.kill()
+    driver.wait()
+    assert gone("sleep 98765")
+    assert gone("search.netns")

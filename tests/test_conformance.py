@@ -1,0 +1,143 @@
+"""Every variant on every number of ranks under the oracle; and the oracle under mutation."""
+
+import re
+import subprocess
+
+import pytest
+
+from search.emission import emit_c, emit_h
+from search.toolchain import PROBES, TEMPLATES
+
+from .conftest import ROOT
+
+RANKS = [1, 2, 3, 4, 5, 7, 8, 16]
+STRICT = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1"]
+
+
+def build(tools, folder, text, flags=STRICT):
+    """Compile the conformance program around an emitted file."""
+    (folder / "subject.c").write_text(text)
+    (folder / "alltoall.h").write_text(emit_h(TEMPLATES))
+    program = folder / "conformance"
+    tools.run(
+        [
+            tools.mpicc,
+            *flags,
+            f"-I{folder}",
+            f"-I{PROBES}",
+            '-DATALL_SOURCE="subject.c"',
+            str(ROOT / "tests" / "conformance.c"),
+            "-o",
+            str(program),
+        ],
+        "compiling",
+    )
+    return program
+
+
+def run(tools, program, ranks, labels, options=(), seconds=120):
+    """Passed and failed cases; (0, 1) for a crash or a hang, with what was printed."""
+    try:
+        done = subprocess.run(
+            [tools.mpiexec, *options, "-n", str(ranks), str(program), *labels],
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return 0, 1, "it hangs"
+    totals = re.search(r"^(\d+) passed, (\d+) failed$", done.stdout, re.MULTILINE)
+    if done.returncode > 1 or not totals:
+        return 0, 1, done.stdout + done.stderr
+    return int(totals[1]), int(totals[2]), done.stdout
+
+
+@pytest.fixture(scope="module")
+def subject(catalogue, generic):
+    return emit_c(generic, catalogue, TEMPLATES, all_bodies=True)
+
+
+@pytest.fixture(scope="module")
+def program(tools, subject, tmp_path_factory):
+    return build(tools, tmp_path_factory.mktemp("conformance"), subject)
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_every_variant(tools, program, catalogue, patient, ranks):
+    labels = [variant.label for variant in catalogue.variants(ranks)]
+    passed, failed, said = run(tools, program, ranks, labels, patient)
+    assert failed == 0, said
+    assert passed >= ranks * 10 * len(labels)
+
+
+def test_every_variant_over_shared_memory(tools, program, catalogue):
+    labels = [variant.label for variant in catalogue.variants(4)]
+    _, failed, said = run(tools, program, 4, labels)
+    assert failed == 0, said
+
+
+def test_sanitizers_find_nothing(tools, subject, catalogue, tmp_path):
+    program = build(
+        tools,
+        tmp_path,
+        subject,
+        [*STRICT, "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"],
+    )
+    labels = ["-genv", "ASAN_OPTIONS", "detect_leaks=0"]  # MPI's own leaks are not ours
+    done = subprocess.run(
+        [
+            tools.mpiexec,
+            *labels,
+            "-n",
+            "5",
+            str(program),
+            *(variant.label for variant in catalogue.variants(5)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ", 0 failed" in done.stdout
+
+
+MUTANTS = {
+    "swaps blocks": ("call->sendbuf + to * call", "call->sendbuf + (to ^ (to < 2)) * call"),
+    "addresses by size": ("recvcount * recv_extent", "(MPI_Aint)block_bytes"),
+    "uses the wrong extent": ("sendcount * send_extent", "sendcount * recv_extent"),
+    "skips the last step": (
+        "for (int step = 1; step < p; step++)",
+        "for (int step = 1; step < p - (p > 2); step++)",
+    ),
+    "goes to the wrong peer": ("(call->rank + hop) % p", "(call->rank + hop + (p > 2)) % p"),
+    "forgets its own block": ("ATALL_TRY(atall_copy_own(call));", ""),
+    "does not wait": (
+        "return PMPI_Waitall(posted, call->requests, MPI_STATUSES_IGNORE);",
+        "return MPI_SUCCESS;",
+    ),
+    "unpacks stale scratch": ("memcpy(blocks + i * n, arrived + at++ * n, n);", "at++;"),
+    "packs as if plain": ("if (!call->send_plain)", "if (0)"),
+    "takes any type for plain": ("return combiner == MPI_COMBINER_NAMED &&", "return"),
+    "takes pairs with holes for plain": ("           size == extent;", "           size > 0;"),
+    "sends in place": (
+        "memcpy(bytes, atall_send_block(call, to), call->block_bytes);",
+        "memcpy(bytes, atall_send_block(call, to), call->block_bytes);"
+        "memset((void *)atall_send_block(call, to), 0, call->block_bytes);",
+    ),
+    "talks on the user's communicator": (
+        "err = PMPI_Comm_create(user, group, &state->comm);",
+        "err = (state->comm = user, MPI_SUCCESS);",
+    ),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_the_oracle_catches_mutants(tools, subject, catalogue, patient, tmp_path, mutant):
+    before, after = MUTANTS[mutant]
+    assert before in subject, "the mutation no longer applies: mend it"
+    program = build(tools, tmp_path, subject.replace(before, after), ["-std=gnu11", "-O1", "-w"])
+    labels = [variant.label for variant in catalogue.variants(4)]
+    _, failed, _ = run(tools, program, 4, labels, patient, seconds=20)
+    assert failed > 0

@@ -1,0 +1,84 @@
+"""Variants that are wrong or hang are set aside, and the search goes on."""
+
+import shutil
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from search import runner, site, stages
+from search.__main__ import parser
+from search.toolchain import TEMPLATES
+
+from .conftest import ROOT
+from .test_configure import gone
+
+BROKEN = """\
+{{#
+name = "{name}"
+title = "broken"
+cite = "none"
+cost = "p"
+#}}
+/* Broken. */
+static int {{{{ symbol }}}}(const struct atall_call *call)
+{{
+{body}
+}}
+"""
+WRONG = "    (void)call;\n    return MPI_SUCCESS;"
+HANGS = (
+    "    return PMPI_Recv(call->recvbuf, 1, MPI_BYTE, call->rank, 77, call->comm, "
+    "MPI_STATUS_IGNORE);"
+)
+DIES = "    abort();\n    return call->rank;"
+
+
+@pytest.fixture
+def broken(monkeypatch, tmp_path, tools):
+    """A build directory whose catalogue has broken algorithms."""
+    folder = tmp_path / "templates"
+    shutil.copytree(TEMPLATES, folder)
+    for name, body in (("wrong", WRONG), ("hangs", HANGS), ("dies", DIES)):
+        (folder / "alltoall" / f"{name}.c.j2").write_text(BROKEN.format(name=name, body=body))
+    monkeypatch.setattr(stages, "TEMPLATES", folder)
+    monkeypatch.setattr(site, "TEMPLATES", folder)
+    monkeypatch.setattr(runner, "PATIENCE", 2.0)
+    (tmp_path / "config.mk").write_text(
+        f"MPICC = {tools.mpicc}\nMPIEXEC = {tools.mpiexec}\nCFLAGS = \n"
+    )
+    return tmp_path
+
+
+def configure(place: Path, *options: str) -> None:
+    arguments: Namespace = parser().parse_args(["configure", "--np=2", "--sizes=64", *options])
+    stages.run(arguments, place)
+
+
+def test_broken_variants_are_set_aside(broken, capsys):
+    configure(broken, "--effort=quick", "--only=wrong,hangs,dies,bruck")
+    said = capsys.readouterr().out
+    for name, reason in (
+        ("wrong", "wrong data"),
+        ("hangs", "no answer before the deadline"),
+        ("dies", "the job ended"),
+    ):
+        line = next(x for x in said.splitlines() if f"{name} is set aside" in x)
+        assert reason in line
+    text = (broken / "generated" / "alltoall.c").read_text()
+    assert not [name for name in ("wrong", "hangs", "dies") if f"atall_{name}" in text]
+    assert gone(str(broken / "build" / "measure"))
+    configure(broken, "--effort=quick", "--only=wrong,hangs,dies,bruck")
+    assert "set aside" not in capsys.readouterr().out  # recorded: not tried again
+
+
+def test_a_time_limit_ends_the_search_with_the_best_so_far(broken, capsys):
+    configure(broken, "--only=ring,bruck,simple", "--time-limit=1", "--sizes=1,16M,32M")
+    said = capsys.readouterr().out
+    assert "the time limit came first" in said
+    assert (broken / "generated" / "alltoall.c").exists()
+
+
+def test_the_sources_name_no_private_place():
+    for path in [*ROOT.glob("templates/**/*.j2"), *ROOT.glob("search/*.py")]:
+        assert "/work/" not in path.read_text()
