@@ -16,16 +16,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
-    EMPTY_RUN = 16, /* empty calls in a row before we believe that the rank waits */
+    EMPTY_RUN = 16,   /* empty calls in a row before we believe that the rank waits */
+    YIELD_WEIGHT = 8, /* a call after sched_yield counts for so many: only waiting yields */
     MOST_SEEN = 64
 };
 
 static __thread struct pollfd seen[MOST_SEEN];
 static __thread nfds_t seen_count;
 static __thread int empty_calls;
+static __thread int yielded;
 
 static int (*real_epoll_wait)(int, struct epoll_event *, int, int);
 static int (*real_poll)(struct pollfd *, nfds_t, int);
@@ -57,7 +61,9 @@ static void remember(int fd, short events)
 /* Count an empty call; after a run of them wait for any descriptor. True if we waited. */
 static int wait_after_run(void)
 {
-    if (longest_us <= 0 || ++empty_calls < EMPTY_RUN)
+    empty_calls += yielded ? YIELD_WEIGHT : 1;
+    yielded = 0;
+    if (longest_us <= 0 || empty_calls < EMPTY_RUN)
         return 0;
     struct timespec limit = { longest_us / 1000000, longest_us % 1000000 * 1000 };
     ppoll(seen, seen_count, &limit, NULL);
@@ -67,6 +73,13 @@ static int wait_after_run(void)
             seen[kept++] = seen[i];
     seen_count = kept;
     return 1;
+}
+
+/* Who is about to wait for real need not yield. */
+int sched_yield(void)
+{
+    yielded = 1;
+    return longest_us > 0 ? 0 : (int)syscall(SYS_sched_yield);
 }
 
 int epoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout)

@@ -78,7 +78,8 @@ class Toolchain:
         """Environment by which this MPICH uses plain TCP."""
         versions = Path(self.mpicc).with_name("mpichversion")
         text = self.run([str(versions)], "asking MPICH") if versions.exists() else ""
-        if "ch4:ucx" in text:
+        device = next((line for line in text.splitlines() if "Device" in line), "ofi")
+        if "ofi" not in device:
             return {"UCX_TLS": "tcp,self"}
         return {
             "MPIR_CVAR_CH4_NETMOD": "ofi",
