@@ -40,6 +40,6 @@ clean:
 	rm -rf build/alltoall.o build/measure build/bench build/catalogue.c build/alltoall.h build/libblocking.so
 
 distclean: clean
-	rm -rf build config.mk config.log generated/alltoall.c generated/alltoall.h generated/decision.toml .venv
+	rm -rf build config.mk config.log config.status generated/alltoall.c generated/alltoall.h generated/decision.toml .venv
 
 .PHONY: all check run-check golden probe tune decide emit bench list clean distclean

@@ -53,7 +53,6 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("stage", choices=STAGES)
     top.add_argument("--emulate", metavar="FILE")
     top.add_argument("--emulate-buffer", dest="buffer", type=size, default=32768)
-    top.add_argument("--slots", type=count, default=1)
     top.add_argument("--hostfile", metavar="FILE")
     top.add_argument("--launcher", choices=("hydra", "srun"), default="hydra")
     top.add_argument("--np", type=count)

@@ -24,7 +24,7 @@ from .samples import Interval, Sample, median_interval, ratio_interval
 
 TARGETS = ("library", "generated")
 LEAST_ROUNDS = 9
-MOST_ROUNDS = 60
+MOST_ROUNDS = 400
 WARMUPS = 3
 
 

@@ -79,7 +79,7 @@ def make_cluster(options: Any, environment: Mapping[str, str]) -> Cluster:
         kind, topology = "emulated", read_topology(Path(options.emulate))
         if any(link.mbit is None for link in topology.links):
             raise UserError(f"{options.emulate}: every switch needs a LinkSpeed= to be emulated")
-        hosts = [Host(name, options.slots) for name in topology.hosts]
+        hosts = [Host(name, 1) for name in topology.hosts]
     else:
         kind, hosts = _real_hosts(options, environment)
         names = [host.name for host in hosts]

@@ -354,3 +354,15 @@ def test_nothing_survives_the_driver():
     driver.wait()
     assert gone("sleep 98765")
     assert gone("search.netns")
+
+
+def test_config_status_runs_configure_again(tools, tmp_path):
+    assert configure(tools, tmp_path, "--generic", "CFLAGS=-g -DQUOTED='x y'").returncode == 0
+    before = (tmp_path / "config.mk").read_text()
+    assert "CFLAGS = -g -DQUOTED='x y'" in before
+    (tmp_path / "config.mk").unlink()
+    done = subprocess.run(
+        ["./config.status", "--recheck"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "config.mk").read_text() == before

@@ -1,0 +1,141 @@
+"""Hosts, placement and the exact command lines of launchers."""
+
+from argparse import Namespace
+
+import pytest
+
+from search.__main__ import parser
+from search.cluster import (
+    Host,
+    make_cluster,
+    place,
+    read_cluster,
+    read_hostfile,
+    slurm_hosts,
+    write_cluster,
+)
+from search.errors import EnvironmentFailure, UserError
+from search.launcher import hostfile_text, launch_argv, preflight
+from search.toolchain import Toolchain
+from search.topology import parse_topology
+
+TREE = parse_topology(
+    "SwitchName=s0 Nodes=a,b,c Switches=s1 LinkSpeed=10\nSwitchName=s1 Nodes=d,e", "here"
+)
+TOOLS = Toolchain("mpicc", "mpiexec", ())
+
+
+def options(*words: str) -> Namespace:
+    return parser().parse_args(["configure", *words])
+
+
+def names(hosts):
+    return [host.name for host in hosts]
+
+
+def test_placements():
+    hosts = [Host(name, 1) for name in ("e", "a", "d", "c", "b")]
+    assert names(place(hosts, TREE, "switch")) == ["a", "b", "c", "d", "e"]
+    assert names(place(hosts, TREE, "interleaved")) == ["a", "d", "b", "e", "c"]
+    assert names(place(hosts, TREE, "file")) == ["e", "a", "d", "c", "b"]
+    assert names(place(hosts[:2], TREE, "switch")) == ["a", "e"]
+
+
+def test_host_files(tmp_path):
+    path = tmp_path / "hosts"
+    path.write_text("# two\nn1:4  # four\n\nn0\n")
+    assert read_hostfile(path) == [Host("n1", 4), Host("n0", 1)]
+    for text, word in (
+        ("n1:x", "slots"),
+        ("n1:0", "slots"),
+        ("n1\nN1.org", "twice"),
+        ("-o", "not a name"),
+        ("", "no host"),
+        ("$(id)", "not a name"),
+    ):
+        path.write_text(text)
+        with pytest.raises(UserError, match=word):
+            read_hostfile(path)
+
+
+def test_slurm_jobs():
+    environment = {"SLURM_JOB_NODELIST": "n[0-2],m", "SLURM_TASKS_PER_NODE": "2(x3),1"}
+    assert slurm_hosts(environment) == [Host("n0", 2), Host("n1", 2), Host("n2", 2), Host("m", 1)]
+    cluster = make_cluster(options("--launcher=srun"), environment)
+    assert (cluster.kind, cluster.ranks) == ("remote", 7)
+    for tasks in ("2", "x", "1(x5)"):
+        with pytest.raises(UserError, match="SLURM_TASKS_PER_NODE"):
+            slurm_hosts({**environment, "SLURM_TASKS_PER_NODE": tasks})
+
+
+def test_ranks_fill_hosts_and_a_cluster_is_read_back(tmp_path):
+    (tmp_path / "hosts").write_text("n1:2\nn0:3\n")
+    cluster = make_cluster(options(f"--hostfile={tmp_path}/hosts", "--np=4"), {})
+    assert cluster.host_of_rank() == ["n1", "n1", "n0", "n0"]
+    assert cluster.ranks_on() == {"n1": 2, "n0": 2}
+    assert hostfile_text(cluster) == "n1:2\nn0:2\n"
+    write_cluster(tmp_path / "c.json", cluster, {"sizes": [1]})
+    assert read_cluster(tmp_path / "c.json") == (cluster, {"sizes": [1]})
+    (tmp_path / "c.json").write_text("{}")
+    with pytest.raises(UserError, match="damaged"):
+        read_cluster(tmp_path / "c.json")
+    with pytest.raises(UserError, match="run ./configure first"):
+        read_cluster(tmp_path / "none.json")
+
+
+def test_command_lines(tmp_path):
+    (tmp_path / "hosts").write_text("n1:2\nn0:1\n")
+    remote = make_cluster(options(f"--hostfile={tmp_path}/hosts"), {})
+    settings, hosts, program = {"FI_PROVIDER": "tcp"}, tmp_path / "hosts", tmp_path / "measure"
+    assert launch_argv(remote, TOOLS, hosts, program, settings, None) == [
+        "mpiexec",
+        "-launcher",
+        "ssh",
+        "-f",
+        str(hosts),
+        "-n",
+        "3",
+        "-genv",
+        "FI_PROVIDER",
+        "tcp",
+        str(program),
+    ]
+    local = make_cluster(options("--np=3"), {})
+    assert launch_argv(local, TOOLS, hosts, program, {}, None) == [
+        "mpiexec",
+        "-n",
+        "3",
+        str(program),
+    ]
+    slurm = make_cluster(options("--launcher=srun"), {"SLURM_JOB_NODELIST": "n[0-1]"})
+    assert launch_argv(slurm, TOOLS, hosts, program, settings, None) == [
+        "srun",
+        "--input=0",
+        "--ntasks=2",
+        "--distribution=arbitrary",
+        "--export=ALL,FI_PROVIDER=tcp",
+        str(program),
+    ]
+
+
+SSH = {
+    "refuses": "echo 'Permission denied (publickey).' >&2; exit 255",
+    "babbles": "echo 'Welcome!'; exit 0",
+    "fails quietly": "exit 1",
+}
+
+
+@pytest.mark.parametrize("kind", SSH)
+def test_preflight_names_the_host_and_the_cure(tmp_path, monkeypatch, kind):
+    (tmp_path / "ssh").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/log\n{SSH[kind]}\n')
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / "hosts").write_text("n1\nn2\n")
+    cluster = make_cluster(options(f"--hostfile={tmp_path}/hosts"), {})
+    if kind == "babbles":
+        preflight(cluster)
+        said = (tmp_path / "log").read_text().splitlines()
+        assert sorted(said)[0] == "-o BatchMode=yes -o ConnectTimeout=5 -- n1 true"
+        return
+    with pytest.raises(EnvironmentFailure, match=r"host n1 .*1 more.*ssh n1 true"):
+        preflight(cluster)
