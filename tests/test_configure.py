@@ -102,7 +102,7 @@ def tuned(tools, place):
         assert line, said
         said += line
     time.sleep(0.5)
-    first.send_signal(signal.SIGINT)
+    first.send_signal(signal.SIGTERM)  # a background shell ignores SIGINT
     said += first.communicate(timeout=30)[0]
     assert first.returncode == 4, said
     assert "run the same command again" in said
