@@ -292,8 +292,8 @@ static int parse_target(const char *label)
                      : strcmp(label, "library") == 0 ? LIBRARY
                                                      : VARIANT;
     request.row = (struct atall_row){ 0 };
-    return request.target != VARIANT ||
-           (atall_parse_label(label, &request.row) && atall_body_serves(request.row.body, ranks));
+    return request.target != VARIANT || (atall_parse_label(label, &request.row) &&
+                                         atall_body_serves(request.row.body, &state->place));
 }
 
 /* Rank 0: one line of standard input as a request; its end is the driver's. */

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +14,11 @@ from .errors import UserError
 from .expression import evaluate
 from .toml import load_toml_text
 
-NEEDS = {"power_of_two": lambda ranks: ranks & (ranks - 1) == 0}
-"""What an algorithm may need of a number of ranks."""
+NEEDS: dict[str, Callable[[int], bool]] = {
+    "power_of_two": lambda ranks: ranks & (ranks - 1) == 0,
+    "topology": lambda ranks: True,  # the cluster that is tuned has a tree
+}
+"""What an algorithm may need of a communicator, as far as its number of ranks tells."""
 
 
 @dataclass(frozen=True)

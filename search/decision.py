@@ -12,9 +12,12 @@ import tomli_w
 from .algorithm import Catalogue, Variant
 from .errors import UserError
 from .files import write_whole
+from .hostlist import name_hash
 from .toml import load_toml
+from .topology import Topology, flatten
 
 SCHEMA = 1
+MOST_CAPACITY = 1000
 HEADER = """\
 # Which variant serves which block. Rows may be changed by hand: then run "make emit".
 # most = the largest block (bytes to each peer) of a row; the last row of a table has none.
@@ -58,16 +61,41 @@ class DecisionTable:
 
 
 @dataclass(frozen=True)
+class TreeNode:
+    """A node of the tree: its parent's number (-1: the top), how many messages the cable to it
+    carries at a time each way, and its host's 64-bit hash (0: a switch)."""
+
+    parent: int
+    capacity: int
+    host: int
+
+
+def hashed_tree(topology: Topology) -> tuple[TreeNode, ...]:
+    """A topology as it may stand in an emitted file: no names."""
+    return tuple(
+        TreeNode(node.parent, node.capacity, name_hash(node.host) if node.host else 0)
+        for node in flatten(topology)
+    )
+
+
+@dataclass(frozen=True)
 class Decision:
     """All tables of one file, nearest match first; the last one serves every communicator."""
 
     tables: tuple[DecisionTable, ...]
     tuned: Mapping[str, Any] = field(default_factory=dict)
+    tree: tuple[TreeNode, ...] = ()
+    """the cluster's switch tree: parents first, hosts by hash"""
 
     def check(self, source: str) -> None:
         """Raise UserError unless dispatch over these tables is total."""
         for table in self.tables:
             table.check(source)
+        for number, node in enumerate(self.tree):
+            if not -1 <= node.parent < max(number, 0) or (node.parent < 0) != (number == 0):
+                raise UserError(f"{source}: tree: node {number} does not come after its parent")
+            if not 1 <= node.capacity <= MOST_CAPACITY:
+                raise UserError(f"{source}: tree: node {number} has no capacity")
         if not self.tables or self.tables[-1].needs:
             raise UserError(
                 f"{source}: the last table serves every communicator: its rows must need nothing"
@@ -99,9 +127,21 @@ def read_decision(path: Path, catalogue: Catalogue) -> Decision:
             f"{path}: each [[table]] has ranks and [[table.row]]s with variant and, "
             f"but for the last, most ({error} is missing or wrong)"
         ) from error
-    decision = Decision(tables, content.get("tuned", {}))
+    decision = Decision(tables, content.get("tuned", {}), _read_tree(content, path))
     decision.check(str(path))
     return decision
+
+
+def _read_tree(content: Mapping[str, Any], path: Path) -> tuple[TreeNode, ...]:
+    try:
+        return tuple(
+            TreeNode(int(node["parent"]), int(node["capacity"]), int(node.get("host", "0"), 16))
+            for node in content.get("tree", [])
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{path}: each node of tree has parent, capacity and, a host, its hash"
+        ) from error
 
 
 def _whole(value: object, path: Path) -> int:
@@ -115,12 +155,18 @@ def write_decision(path: Path, decision: Decision) -> None:
     content = {
         "schema": SCHEMA,
         "tuned": dict(decision.tuned),
+        "tree": [_node(node) for node in decision.tree],
         "table": [
             {"ranks": table.ranks, "row": [_row(cutoff) for cutoff in table.cutoffs]}
             for table in decision.tables
         ],
     }
     write_whole(path, HEADER + tomli_w.dumps(content))
+
+
+def _node(node: TreeNode) -> dict[str, Any]:
+    host = {"host": f"{node.host:016x}"} if node.host else {}
+    return {"parent": node.parent, "capacity": node.capacity, **host}
 
 
 def _row(cutoff: Cutoff) -> dict[str, Any]:

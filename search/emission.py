@@ -17,11 +17,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from .algorithm import Body, Catalogue
-from .decision import Cutoff, Decision
+from .decision import Cutoff, Decision, TreeNode
 from .errors import UserError
 from .expression import as_c
 
-SERVES = {"power_of_two": "atall_power_of_two"}
+SERVES = {"power_of_two": "atall_power_of_two", "topology": "atall_on_tree"}
 """The predicate in C of each need."""
 
 
@@ -156,6 +156,18 @@ def _bodies_in_use(decision: Decision, catalogue: Catalogue) -> list[Body]:
     return [body for body in catalogue.bodies() if body.label in used]
 
 
+def _tree(decision: Decision) -> list[dict[str, Any]]:
+    """The nodes of the cluster's tree; one without hosts where none is known."""
+    return [
+        {
+            "parent": node.parent,
+            "capacity": node.capacity,
+            "host": Markup(f"UINT64_C(0x{node.host:016x})") if node.host else 0,
+        }
+        for node in decision.tree or (TreeNode(-1, 1, 0), TreeNode(0, 1, 0))
+    ]
+
+
 def emit_c(
     decision: Decision, catalogue: Catalogue, templates: Path, all_bodies: bool = False
 ) -> str:
@@ -170,6 +182,7 @@ def emit_c(
         ranks=int(tuned.get("ranks", 0)),
         hosts=len(tuned.get("hosts", [])),
         fingerprint=comment_text(str(tuned.get("fingerprint", ""))),
+        tree=_tree(decision) if any("topology" in body.algorithm.needs for body in chosen) else [],
         parameters=[
             {
                 "name": symbol(number.name),

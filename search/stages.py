@@ -7,7 +7,7 @@ import os
 import time
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from .__main__ import QUICK_SIZES, SIZES
 from .algorithm import Catalogue
 from .cluster import Cluster, make_cluster, read_cluster, write_cluster
 from .decide import cells_of, decide
-from .decision import Decision, DecisionTable, read_decision, write_decision
+from .decision import Decision, DecisionTable, hashed_tree, read_decision, write_decision
 from .emission import emit_c, emit_h
 from .errors import UserError
 from .files import write_whole
@@ -147,7 +147,9 @@ def describe(cluster: Cluster) -> str:
 def start_job(site: Site, place: Workplace, catalogue: Catalogue) -> Job:
     """Build the measuring job with every algorithm in it, and start it."""
     source = place.build / "catalogue.c"
-    write_whole(source, emit_c(read_decision(GENERIC, catalogue), catalogue, TEMPLATES, True))
+    generic = read_decision(GENERIC, catalogue)
+    every = replace(generic, tree=hashed_tree(site.cluster.topology))
+    write_whole(source, emit_c(every, catalogue, TEMPLATES, all_bodies=True))
     write_whole(place.build / "alltoall.h", emit_h(TEMPLATES))
     site.tools.compile_job(source, place.build / "measure")
     return site.start_job(place.build / "measure")
@@ -242,6 +244,7 @@ def decide_stage(console: Console, place: Workplace, catalogue: Catalogue) -> De
             "hosts": sorted(set(fields["hosts"])),
             "fingerprint": digest(fields),
         },
+        hashed_tree(cluster.topology),
     )
     decision.check(str(place.decision))
     write_decision(place.decision, decision)

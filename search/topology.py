@@ -48,6 +48,40 @@ class Topology:
         return below
 
 
+@dataclass(frozen=True)
+class Node:
+    """A switch or host (then with its name) of a flattened tree; parents come first.
+
+    ``capacity`` is the speed of the cable to the parent as a multiple of the slowest cable's.
+    """
+
+    parent: int
+    capacity: int
+    host: str | None
+
+
+def flatten(topology: Topology) -> tuple[Node, ...]:
+    """The tree as the planner takes it: the top first, every node after its parent."""
+    below: dict[str, list[Link]] = {switch: [] for switch in topology.switches}
+    for link in topology.links:
+        below[link.upper].append(link)
+    slowest = min((link.mbit for link in topology.links if link.mbit), default=1.0)
+    lowers = {link.lower for link in topology.links}
+    top = next(switch for switch in topology.switches if switch not in lowers)
+    nodes, places, waiting = [Node(-1, 1, None)], {top: 0}, [top]
+    while waiting:
+        upper = waiting.pop(0)
+        for link in below[upper]:
+            name = link.lower
+            is_switch = name in below
+            capacity = max(1, int((link.mbit or slowest) / slowest))
+            places[name] = len(nodes)
+            nodes.append(Node(places[upper], capacity, None if is_switch else name))
+            if is_switch:
+                waiting.append(name)
+    return tuple(nodes)
+
+
 def single_switch(hosts: Sequence[str]) -> Topology:
     """What is assumed when nothing is known: all hosts on one switch of unknown speed."""
     return Topology(tuple(hosts), ("switch",), tuple(Link("switch", h, None) for h in hosts))

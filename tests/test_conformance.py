@@ -2,14 +2,22 @@
 
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 
+from search.decision import hashed_tree
 from search.emission import emit_c, emit_h
 from search.toolchain import PROBES, TEMPLATES
+from search.topology import parse_topology
 
 from .conftest import ROOT
 
+TREE = """
+SwitchName=s0 Nodes=h[0-3] Switches=s1 LinkSpeed=1
+SwitchName=s1 Nodes=h[4-9] Switches=s2 LinkSpeed=1
+SwitchName=s2 Nodes=h[10-15] LinkSpeed=1
+"""
 RANKS = [1, 2, 3, 4, 5, 7, 8, 16]
 STRICT = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1"]
 
@@ -50,12 +58,13 @@ def run(tools, program, ranks, labels, options=(), seconds=120):
     totals = re.search(r"^(\d+) passed, (\d+) failed$", done.stdout, re.MULTILINE)
     if done.returncode > 1 or not totals:
         return 0, 1, done.stdout + done.stderr
-    return int(totals[1]), int(totals[2]), done.stdout
+    return int(totals[1]), int(totals[2]), done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
 def subject(catalogue, generic):
-    return emit_c(generic, catalogue, TEMPLATES, all_bodies=True)
+    tree = hashed_tree(parse_topology(TREE, "here"))
+    return emit_c(replace(generic, tree=tree), catalogue, TEMPLATES, all_bodies=True)
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +78,16 @@ def test_every_variant(tools, program, catalogue, patient, ranks):
     passed, failed, said = run(tools, program, ranks, labels, patient)
     assert failed == 0, said
     assert passed >= ranks * 10 * len(labels)
+
+
+@pytest.mark.parametrize("per_host", [2, 3, 16])
+def test_phases_with_several_ranks_a_host(tools, program, patient, per_host):
+    options = [*patient, "-genv", "CONFORMANCE_PER_HOST", str(per_host)]
+    labels = ["phased(sync=receiver)", "phased(sync=none)"]
+    for ranks in (7, 16):
+        passed, failed, said = run(tools, program, ranks, labels, options)
+        assert failed == 0, said
+        assert "ignored" not in said
 
 
 def test_every_variant_over_shared_memory(tools, program, catalogue):

@@ -4,6 +4,7 @@ from search.decision import (
     Cutoff,
     Decision,
     DecisionTable,
+    TreeNode,
     merge_equal,
     read_decision,
     write_decision,
@@ -16,7 +17,9 @@ ROW = "schema = 1\n[[table]]\nranks = %s\nrow = [%s]\n"
 def test_what_is_written_is_read_back(catalogue, tmp_path):
     ring, bruck = catalogue.variant("ring(sync=light)"), catalogue.variant("bruck(radix=3)")
     table = DecisionTable(8, (Cutoff(99, bruck, 'a "b" \\'), Cutoff(None, ring, "x")))
-    decision = Decision((table,), {"library": "L", "ranks": 8, "hosts": ["00"], "fingerprint": "f"})
+    tuned = {"library": "L", "ranks": 8, "hosts": ["00"], "fingerprint": "f"}
+    tree = (TreeNode(-1, 1, 0), TreeNode(0, 2, 255))
+    decision = Decision((table,), tuned, tree)
     write_decision(tmp_path / "d.toml", decision)
     assert read_decision(tmp_path / "d.toml", catalogue) == decision
 
@@ -40,6 +43,9 @@ def test_what_is_written_is_read_back(catalogue, tmp_path):
         (ROW % (8, '{variant="pair(sync=none)"}'), "must need nothing"),
         (ROW % (6, '{variant="pair(sync=none)"}'), "cannot serve"),
         (ROW % (8, ""), "last row"),
+        (ROW % (8, '{variant="native"}') + "[[tree]]\nparent = 0\ncapacity = 1", "its parent"),
+        (ROW % (8, '{variant="native"}') + "[[tree]]\nparent = -1\ncapacity = 0", "capacity"),
+        (ROW % (8, '{variant="native"}') + "[[tree]]\nparent = -1", "each node"),
         (ROW % (8, "1"), "each"),
     ],
 )

@@ -1,14 +1,16 @@
 import subprocess
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from search.algorithm import Catalogue
-from search.decision import Cutoff, Decision, DecisionTable
+from search.decision import Cutoff, Decision, DecisionTable, hashed_tree
 from search.emission import comment, emit_c, emit_h, literal, symbol
 from search.errors import UserError
 from search.toolchain import TEMPLATES
+from search.topology import parse_topology
 
 from .conftest import ROOT
 
@@ -90,7 +92,9 @@ def test_each_variant_alone_compiles_without_unused_helpers(catalogue, tools, tm
 
 def test_emitted_c_and_our_own_are_formatted(catalogue, generic, tmp_path):
     (tmp_path / ".clang-format").write_text((ROOT / ".clang-format").read_text())
-    (tmp_path / "all.c").write_text(emit_c(generic, catalogue, TEMPLATES, True))
+    tree = hashed_tree(parse_topology("SwitchName=s Nodes=a,b,c", "here"))
+    every = emit_c(replace(generic, tree=tree), catalogue, TEMPLATES, True)
+    (tmp_path / "all.c").write_text(every)
     (tmp_path / "shipped.c").write_text(emit_c(generic, catalogue, TEMPLATES))
     ours = [*ROOT.glob("probes/*.[ch]"), *ROOT.glob("tests/*.c"), *ROOT.glob("doc/examples/*.c")]
     done = subprocess.run(

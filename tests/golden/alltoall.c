@@ -50,7 +50,13 @@ struct atall_call {
     struct atall_values values;
 };
 
-enum { ATALL_TAG_BLOCK = 1, ATALL_TAG_TOKEN, ATALL_TAG_OWN };
+enum { ATALL_TAG_BLOCK = 1, ATALL_TAG_TOKEN, ATALL_TAG_OWN, ATALL_TAG_PHASE };
+
+/* What algorithms may need of a communicator. */
+struct atall_place {
+    int ranks;
+    bool on_tree; /* all of it on hosts of the tree in this file */
+};
 
 /* Pass the first MPI error on to the entry. */
 #define ATALL_TRY(statement)                                                                       \
@@ -59,6 +65,8 @@ enum { ATALL_TAG_BLOCK = 1, ATALL_TAG_TOKEN, ATALL_TAG_OWN };
         if (err_ != MPI_SUCCESS)                                                                   \
             return err_;                                                                           \
     } while (0)
+
+/* ---- what algorithms call ---------------------------------------------------------------- */
 
 /* Where the block for a peer begins. */
 static const char *atall_send_block(const struct atall_call *call, int to)
@@ -130,9 +138,9 @@ static int atall_copy_own(const struct atall_call *call)
                          MPI_STATUS_IGNORE);
 }
 
-static bool atall_power_of_two(int ranks)
+static bool atall_power_of_two(const struct atall_place *place)
 {
-    return (ranks & (ranks - 1)) == 0;
+    return (place->ranks & (place->ranks - 1)) == 0;
 }
 
 /* ---- the algorithms -------------------------------------------------------------------- */
@@ -241,7 +249,7 @@ static int atall_pair_none(const struct atall_call *call)
 struct atall_body {
     const char *label;
     int (*run)(const struct atall_call *call);
-    bool (*serves)(int ranks);            /* NULL: any number of ranks */
+    bool (*serves)(const struct atall_place *place); /* NULL: any communicator */
     size_t (*memory)(size_t p, size_t n); /* bytes of scratch on p ranks for n; NULL: none */
 };
 
@@ -254,6 +262,7 @@ enum {
     ATALL_BODIES
 };
 
+/* clang-format off */
 static const struct atall_body atall_bodies[ATALL_BODIES] = {
     [ATALL_NATIVE] = { "native", atall_native, NULL, NULL },
     [ATALL_RING_NONE] = { "ring(sync=none)", atall_ring_none, NULL, NULL },
@@ -261,6 +270,7 @@ static const struct atall_body atall_bodies[ATALL_BODIES] = {
     [ATALL_BRUCK] = { "bruck", atall_bruck, NULL, atall_bruck_memory },
     [ATALL_PAIR_NONE] = { "pair(sync=none)", atall_pair_none, atall_power_of_two, NULL },
 };
+/* clang-format on */
 
 /* ---- the tables ------------------------------------------------------------------------ */
 
@@ -304,15 +314,15 @@ static const struct atall_table atall_tables[] = {
 
 enum { ATALL_TABLES = sizeof atall_tables / sizeof atall_tables[0] };
 
-static bool atall_body_serves(int body, int ranks)
+static bool atall_body_serves(int body, const struct atall_place *place)
 {
-    return !atall_bodies[body].serves || atall_bodies[body].serves(ranks);
+    return !atall_bodies[body].serves || atall_bodies[body].serves(place);
 }
 
-static bool atall_table_serves(const struct atall_table *table, int ranks)
+static bool atall_table_serves(const struct atall_table *table, const struct atall_place *place)
 {
     for (int i = 0; i < table->rows; i++)
-        if (!atall_body_serves(table->row[i].body, ranks))
+        if (!atall_body_serves(table->row[i].body, place))
             return false;
     return true;
 }
@@ -325,13 +335,13 @@ static double atall_distance(const struct atall_table *table, int ranks)
     return table->ranks > ranks ? (double)table->ranks / ranks : (double)ranks / table->ranks;
 }
 
-/* The nearest table all of whose rows serve so many ranks; the last one serves any number. */
-static const struct atall_table *atall_choose_table(int ranks)
+/* The nearest table all of whose rows serve a communicator; the last one serves any. */
+static const struct atall_table *atall_choose_table(const struct atall_place *place)
 {
     const struct atall_table *best = &atall_tables[ATALL_TABLES - 1];
     for (int i = ATALL_TABLES - 1; i >= 0; i--)
-        if (atall_table_serves(&atall_tables[i], ranks) &&
-            atall_distance(&atall_tables[i], ranks) <= atall_distance(best, ranks))
+        if (atall_table_serves(&atall_tables[i], place) &&
+            atall_distance(&atall_tables[i], place->ranks) <= atall_distance(best, place->ranks))
             best = &atall_tables[i];
     return best;
 }
@@ -398,7 +408,8 @@ static bool atall_parse_label(const char *label, struct atall_row *row)
 
 struct atall_state {
     MPI_Comm comm; /* the user's group, our messages */
-    int rank, ranks;
+    int rank;
+    struct atall_place place;
     int rows;
     const struct atall_row *row;
     struct atall_row forced; /* the only row when ATALL_FORCE is set */
@@ -413,7 +424,7 @@ enum {
 };
 
 /* Stands for a communicator that is not served: the library's own routine serves it. */
-static struct atall_state atall_unserved;
+static struct atall_state atall_unserved = { .comm = MPI_COMM_NULL };
 
 static atomic_int atall_key = MPI_KEYVAL_INVALID;
 
@@ -448,7 +459,7 @@ static int atall_delete_state(MPI_Comm comm, int key, void *state, void *extra)
 /* Rank 0 reads the environment for all, since only it is sure to have the user's. */
 static int atall_read_environment(struct atall_state *state)
 {
-    const struct atall_table *table = atall_choose_table(state->ranks);
+    const struct atall_table *table = atall_choose_table(&state->place);
     const char *label = getenv("ATALL_FORCE"), *verbose = getenv("ATALL_VERBOSE");
     struct atall_row *forced = &state->forced;
     int is_forced = 0;
@@ -458,14 +469,15 @@ static int atall_read_environment(struct atall_state *state)
     forced->most = SIZE_MAX;
     if (state->rank == 0 && label && *label) {
         is_forced =
-            atall_parse_label(label, forced) && atall_body_serves(forced->body, state->ranks);
+            atall_parse_label(label, forced) && atall_body_serves(forced->body, &state->place);
         if (!is_forced)
-            fprintf(stderr, "ATALL: ATALL_FORCE=%s ignored: not here, or not for %d ranks\n", label,
-                    state->ranks);
+            fprintf(stderr, "ATALL: ATALL_FORCE=%s ignored: not here, or not for these %d ranks\n",
+                    label, state->place.ranks);
     }
     if (state->rank == 0 && verbose && atoi(verbose) > 0)
-        fprintf(stderr, "ATALL: communicator of %d ranks: %s%s, table for %d ranks\n", state->ranks,
-                is_forced ? "forced " : "tuned", is_forced ? label : "", table->ranks);
+        fprintf(stderr, "ATALL: communicator of %d ranks: %s%s, table for %d ranks\n",
+                state->place.ranks, is_forced ? "forced " : "tuned", is_forced ? label : "",
+                table->ranks);
     ATALL_TRY(PMPI_Bcast(&is_forced, 1, MPI_INT, 0, state->comm));
     if (!is_forced)
         return MPI_SUCCESS;
@@ -478,12 +490,12 @@ static int atall_read_environment(struct atall_state *state)
 static int atall_obtain_memory(struct atall_state *state, int *served)
 {
     size_t most = 0;
-    int have[2];
+    int have[2], requests = 2 * state->place.ranks;
     for (int i = 0; i < state->rows; i++) {
-        size_t bytes = atall_row_scratch(&state->row[i], state->ranks);
+        size_t bytes = atall_row_scratch(&state->row[i], state->place.ranks);
         most = bytes > most ? bytes : most;
     }
-    state->requests = (MPI_Request *)malloc(2 * (size_t)state->ranks * sizeof(MPI_Request));
+    state->requests = (MPI_Request *)malloc((size_t)requests * sizeof(MPI_Request));
     state->scratch = most ? (char *)malloc(most) : NULL;
     have[0] = state->requests != NULL;
     have[1] = state->scratch != NULL;
@@ -504,7 +516,7 @@ static int atall_make_comm(MPI_Comm user, struct atall_state *state)
     ATALL_TRY(err);
     ATALL_TRY(PMPI_Comm_set_errhandler(state->comm, MPI_ERRORS_RETURN));
     ATALL_TRY(PMPI_Comm_rank(state->comm, &state->rank));
-    return PMPI_Comm_size(state->comm, &state->ranks);
+    return PMPI_Comm_size(state->comm, &state->place.ranks);
 }
 
 static int atall_get_key(int *key)
@@ -524,8 +536,7 @@ static int atall_get_key(int *key)
 /* First use of a communicator. */
 static int atall_make_state(MPI_Comm comm, int key, struct atall_state **made)
 {
-    struct atall_state first = { MPI_COMM_NULL, 0, 0, 0, NULL, { 0, 0, { 0 } }, NULL, NULL, 0 };
-    struct atall_state *state = NULL;
+    struct atall_state first = atall_unserved, *state = NULL;
     int between_groups, served = 0;
 
     ATALL_TRY(PMPI_Comm_test_inter(comm, &between_groups));
@@ -569,10 +580,11 @@ static const struct atall_row *atall_choose_row(const struct atall_state *state,
     while (block_bytes > row->most)
         row++;
     const struct atall_body *body = &atall_bodies[row->body];
-    if (body->memory && (block_bytes > ATALL_SCRATCH_BLOCK ||
-                         body->memory((size_t)state->ranks, block_bytes) > state->scratch_bytes))
-        return NULL;
-    return row;
+    size_t p = (size_t)state->place.ranks;
+    if (!body->memory)
+        return row;
+    bool is_small = block_bytes <= ATALL_SCRATCH_BLOCK;
+    return is_small && body->memory(p, block_bytes) <= state->scratch_bytes ? row : NULL;
 }
 
 /* Whether elements of a type lie in memory one after the other as they do in a message. */
@@ -607,7 +619,7 @@ static int atall_run(const struct atall_state *state, const struct atall_row *ro
         .block_bytes = block_bytes,
         .comm = state->comm,
         .rank = state->rank,
-        .ranks = state->ranks,
+        .ranks = state->place.ranks,
         .requests = state->requests,
         .scratch = state->scratch,
         .values = row->values,
