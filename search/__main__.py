@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .errors import AtallError, Interrupted, UserError
+from search.errors import AtallError, Interrupted, UserError
 
 SIZES = (1, 64, 256, *(1024 << i for i in range(9)))
 """Bytes to each peer: the sizes of Faraj and Yuan, section 5."""
@@ -75,7 +75,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = parser().parse_args(argv)
         signal.signal(signal.SIGTERM, _interrupt)
         signal.signal(signal.SIGHUP, _interrupt)
-        from . import stages  # what needs packages comes after the options are known to be good
+        from search import (
+            stages,  # what needs packages comes after the options are known to be good
+        )
 
         stages.run(options, Path.cwd())
     except AtallError as error:

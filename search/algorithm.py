@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .errors import UserError
-from .expression import evaluate
-from .toml import load_toml_text
+from search.errors import UserError
+from search.expression import evaluate
+from search.toml import load_toml_text
 
 NEEDS: dict[str, Callable[[int], bool]] = {
     "power_of_two": lambda ranks: ranks & (ranks - 1) == 0,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from .algorithm import Variant
-from .decision import Cutoff, DecisionTable, merge_equal
-from .journal import Record
-from .progress import size_text
-from .samples import ratio_interval
-from .strategy import Cell, choose
+from search.algorithm import Variant
+from search.decision import Cutoff, DecisionTable, merge_equal
+from search.measure.journal import Record
+from search.measure.samples import ratio_interval
+from search.measure.strategy import Cell, choose
+from search.progress import size_text
 
 
 def cells_of(records: Iterable[Record], variants: Sequence[Variant]) -> dict[int, Cell]:

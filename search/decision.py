@@ -9,12 +9,12 @@ from typing import Any
 
 import tomli_w
 
-from .algorithm import Catalogue, Variant
-from .errors import UserError
-from .files import write_whole
-from .hostlist import name_hash
-from .toml import load_toml
-from .topology import Topology, flatten
+from search.algorithm import Catalogue, Variant
+from search.cluster.hostlist import name_hash
+from search.cluster.topology import Topology, flatten
+from search.errors import UserError
+from search.files import write_whole
+from search.toml import load_toml
 
 SCHEMA = 1
 MOST_CAPACITY = 1000

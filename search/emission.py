@@ -16,10 +16,10 @@ from typing import Any, NoReturn
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from .algorithm import Body, Catalogue
-from .decision import Cutoff, Decision, TreeNode
-from .errors import UserError
-from .expression import as_c
+from search.algorithm import Body, Catalogue
+from search.decision import Cutoff, Decision, TreeNode
+from search.errors import UserError
+from search.expression import as_c
 
 SERVES = {"power_of_two": "atall_power_of_two", "topology": "atall_on_tree"}
 """The predicate in C of each need."""

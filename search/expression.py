@@ -8,7 +8,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 
-from .errors import UserError
+from search.errors import UserError
 
 _OPERATORS: dict[type[ast.AST], Callable[[float, float], float]] = {
     ast.Add: operator.add,

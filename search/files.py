@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from .errors import EnvironmentFailure
+from search.errors import EnvironmentFailure
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -6,33 +6,31 @@ import json
 import os
 import time
 from argparse import Namespace
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
-from . import bench as benchmark
-from .__main__ import QUICK_SIZES, SIZES
-from .algorithm import Catalogue
-from .cluster import Cluster, make_cluster, read_cluster, write_cluster
-from .decide import cells_of, decide
-from .decision import Decision, DecisionTable, hashed_tree, read_decision, write_decision
-from .emission import emit_c, emit_h
-from .errors import UserError
-from .files import write_whole
-from .job import Job
-from .journal import Journal
-from .probe import probe, write_machine
-from .progress import Display, size_text
-from .runner import MeasuringRunner, OutOfTime
-from .site import Site, digest
-from .strategy import EFFORTS, Cell, three_steps
-from .toolchain import SOURCE, TEMPLATES, read_toolchain
-from .topology import alltoall_limit
+from search.__main__ import QUICK_SIZES, SIZES
+from search.algorithm import Catalogue
+from search.cluster.hosts import make_cluster, read_cluster, write_cluster
+from search.cluster.site import Site, digest
+from search.cluster.topology import alltoall_limit
+from search.decide import cells_of, decide
+from search.decision import Decision, hashed_tree, read_decision, write_decision
+from search.emission import emit_c, emit_h
+from search.errors import UserError
+from search.files import write_whole
+from search.measure import bench as benchmark
+from search.measure.job import Job
+from search.measure.journal import Journal
+from search.measure.probe import probe, write_machine
+from search.measure.runner import MeasuringRunner, OutOfTime
+from search.measure.strategy import EFFORTS, Cell, three_steps
+from search.progress import Display
+from search.summary import describe, list_catalogue, summary
+from search.toolchain import SOURCE, TEMPLATES, read_toolchain
 
 GENERIC = SOURCE / "search" / "presets" / "generic.toml"
 PLAIN_WIDTH = 120
@@ -132,18 +130,6 @@ def configure_cluster(
     write_cluster(place.cluster, cluster, settings)
 
 
-def describe(cluster: Cluster) -> str:
-    """A cluster in one line, without names."""
-    hosts, tree = len(cluster.ranks_on()), cluster.topology
-    speeds = sorted({link.mbit for link in tree.links if link.mbit})
-    speed = f", {'/'.join(f'{s:g}' for s in speeds)} Mbit/s" if speeds else ""
-    buffer = f", {size_text(cluster.buffer)} a port" if cluster.buffer else ""
-    return (
-        f"{cluster.ranks} ranks on {hosts} {cluster.kind} host{'s' * (hosts > 1)}, "
-        f"{len(tree.switches)} switch{'es' * (len(tree.switches) > 1)}{speed}{buffer}"
-    )
-
-
 def start_job(site: Site, place: Workplace, catalogue: Catalogue) -> Job:
     """Build the measuring job with every algorithm in it, and start it."""
     source = place.build / "catalogue.c"
@@ -157,6 +143,7 @@ def start_job(site: Site, place: Workplace, catalogue: Catalogue) -> Job:
 
 def probe_stage(console: Console, site: Site, place: Workplace, job: Job) -> None:
     """Measure the network itself; write build/machine.json."""
+    console.print("probe: the network itself, for some ten seconds")
     machine = probe(site.cluster, job, lambda text: console.print(f"probe: {text}"))
     write_machine(place.build / "machine.json", machine)
 
@@ -299,52 +286,3 @@ def bench_stage(
         job.close()
     benchmark.show(console, rows, describe(cluster))
     benchmark.write_rows(place.build / "bench.json", rows)
-
-
-def list_catalogue(console: Console, catalogue: Catalogue) -> None:
-    """Print every algorithm with its parameters, source and cost."""
-    for algorithm in catalogue.algorithms:
-        needs = f" (needs {', '.join(algorithm.needs)})" if algorithm.needs else ""
-        console.print(f"[bold]{algorithm.name}[/]: {algorithm.title}{needs}")
-        for parameter in algorithm.enumerated:
-            values = ", ".join(parameter.values)
-            console.print(f"    {parameter.name}: {values}; {parameter.about}", markup=False)
-        for number in algorithm.numbers:
-            when = "".join(f" if {k}={v}" for k, v in number.when.items())
-            console.print(
-                f"    {number.name}: {number.least} to {number.most}{when}; {number.about}",
-                markup=False,
-            )
-        for body in algorithm.bodies():
-            console.print(f"    cost of {body.label}: {body.cost}", markup=False)
-        if algorithm.memory:
-            console.print(f"    memory: {algorithm.memory} bytes")
-        console.print(f"    source: {algorithm.cite}", markup=False)
-
-
-def summary(console: Console, cluster: Cluster, decision: Decision, finished: bool) -> None:
-    """The cut-offs, a verdict, and what to type next."""
-    table = Table(title=describe(cluster), box=box.SIMPLE)
-    for heading in ("block", "variant", "why"):
-        table.add_column(heading)
-    chosen = decision.tables[0]
-    for low, cutoff in zip([1, *(c.most + 1 for c in chosen.cutoffs if c.most)], chosen.cutoffs):
-        to = f"to {size_text(cutoff.most)}" if cutoff.most else f"from {size_text(low)}"
-        table.add_row(to, cutoff.variant.label, cutoff.why)
-    console.print(table)
-    if not finished:
-        console.print("The time limit came before the end: configure again goes on from here.")
-    console.print(verdict(chosen))
-    console.print(
-        "generated/alltoall.c is ready: compile it with your program and call "
-        "ATALL_Alltoall.\nNext: make bench, make check"
-    )
-
-
-def verdict(table: DecisionTable) -> str:
-    """One line against the library."""
-    labels: Sequence[str] = [cutoff.variant.label for cutoff in table.cutoffs]
-    if labels == ["native"]:
-        return "Nothing measured beats the MPI library's own MPI_Alltoall here: it serves all."
-    kept = " (which keeps some sizes)" if "native" in labels else ""
-    return f"Faster than the MPI library's own MPI_Alltoall{kept}; 'make bench' shows by how much."

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import EnvironmentFailure, UserError
+from search.errors import EnvironmentFailure, UserError
 
 SOURCE = Path(__file__).resolve().parent.parent
 TEMPLATES = SOURCE / "templates"

@@ -5,7 +5,7 @@ from argparse import Namespace
 import pytest
 
 from search.__main__ import parser
-from search.cluster import (
+from search.cluster.hosts import (
     Host,
     make_cluster,
     place,
@@ -14,10 +14,10 @@ from search.cluster import (
     slurm_hosts,
     write_cluster,
 )
+from search.cluster.launcher import hostfile_text, launch_argv, preflight
+from search.cluster.topology import parse_topology
 from search.errors import EnvironmentFailure, UserError
-from search.launcher import hostfile_text, launch_argv, preflight
 from search.toolchain import Toolchain
-from search.topology import parse_topology
 
 TREE = parse_topology(
     "SwitchName=s0 Nodes=a,b,c Switches=s1 LinkSpeed=10\nSwitchName=s1 Nodes=d,e", "here"

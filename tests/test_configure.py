@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from search.cluster import Cluster, Host
-from search.emulation import Emulation
-from search.topology import parse_topology
+from search.cluster.emulation import Emulation
+from search.cluster.hosts import Cluster, Host
+from search.cluster.topology import parse_topology
 
 from .conftest import ROOT
 
@@ -353,7 +353,7 @@ def test_nothing_survives_the_driver():
     driver.kill()
     driver.wait()
     assert gone("sleep 98765")
-    assert gone("search.netns")
+    assert gone("search.cluster.netns")
 
 
 def test_config_status_runs_configure_again(tools, tmp_path):

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from search.cluster.topology import parse_topology
 from search.decision import hashed_tree
 from search.emission import emit_c, emit_h
 from search.toolchain import PROBES, TEMPLATES
-from search.topology import parse_topology
 
 from .conftest import ROOT
 

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search.algorithm import Catalogue
+from search.cluster.topology import parse_topology
 from search.decision import Cutoff, Decision, DecisionTable, hashed_tree
 from search.emission import comment, emit_c, emit_h, literal, symbol
 from search.errors import UserError
 from search.toolchain import TEMPLATES
-from search.topology import parse_topology
 
 from .conftest import ROOT
 

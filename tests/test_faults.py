@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from search import runner, site, stages
+from search import stages
 from search.__main__ import parser
+from search.cluster import site
+from search.measure import runner
 from search.toolchain import TEMPLATES
 
 from .conftest import ROOT

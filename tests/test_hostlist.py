@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from search.cluster.hostlist import expand, name_hash, short_name
 from search.errors import UserError
-from search.hostlist import expand, name_hash, short_name
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ import random
 import pytest
 
 from search.errors import UserError
-from search.journal import Journal, Record
-from search.samples import Sample
+from search.measure.journal import Journal, Record
+from search.measure.samples import Sample
 
 RECORDS = [
     Record("native", 1, Sample(0.1, 2, 1)),

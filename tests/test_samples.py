@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.samples import Sample, median_interval, ratio_interval, score
+from search.measure.samples import Sample, median_interval, ratio_interval, score
 
 times = st.lists(st.floats(1e-6, 10), min_size=1, max_size=60)
 

@@ -5,10 +5,10 @@ import random
 import pytest
 
 from search.decide import cells_of, decide
-from search.journal import Record
-from search.runner import Recorded
-from search.samples import Sample
-from search.strategy import EFFORTS, Cell, Failure, Rules, choose, race, three_steps
+from search.measure.journal import Record
+from search.measure.runner import Recorded
+from search.measure.samples import Sample
+from search.measure.strategy import EFFORTS, Cell, Failure, Rules, choose, race, three_steps
 
 RULES = Rules(least=6, most=20, tolerance=0.05, slot=100.0)
 
@@ -129,7 +129,7 @@ def test_a_second_table_serves_where_needs_are_not_met(catalogue):
 
 
 def test_recorded_samples_come_back_in_their_order(few, tmp_path):
-    from search.journal import Journal
+    from search.measure.journal import Journal
 
     journal = Journal(tmp_path / "j", "f")
     for seconds in (1.0, 2.0):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from search.cluster.topology import Link, Topology, alltoall_limit, parse_topology, read_topology
 from search.errors import UserError
-from search.topology import Link, Topology, alltoall_limit, parse_topology, read_topology
 
 CLUSTERS = Path(__file__).resolve().parent.parent / "doc" / "clusters"
 

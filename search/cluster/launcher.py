@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .cluster import Cluster
-from .emulation import ENTER, Emulation
-from .errors import EnvironmentFailure
-from .toolchain import Toolchain
+from search.cluster.emulation import ENTER, Emulation
+from search.cluster.hosts import Cluster
+from search.errors import EnvironmentFailure
+from search.toolchain import Toolchain
 
 
 def hostfile_text(cluster: Cluster) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .errors import UserError
+from search.errors import UserError
 
 MOST_HOSTS = 65536
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import UserError
-from .hostlist import check_name, expand, short_name
+from search.cluster.hostlist import check_name, expand, short_name
+from search.errors import UserError
 
 PAYLOAD_SHARE = 1448 / 1538
 """Payload of a full TCP segment over what its frame takes on the wire (MTU 1500,

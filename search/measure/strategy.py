@@ -12,8 +12,8 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Union
 
-from .algorithm import Variant
-from .samples import Sample, median_interval, ratio_interval, score
+from search.algorithm import Variant
+from search.measure.samples import Sample, median_interval, ratio_interval, score
 
 GROSS = 1.5
 """A variant slower than this many times the fastest in each of GROSS_ROUNDS rounds is out."""

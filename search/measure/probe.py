@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from .cluster import Cluster
-from .errors import EnvironmentFailure
-from .files import write_whole
-from .job import Job, JobLost
-from .topology import PAYLOAD_SHARE, alltoall_limit
+from search.cluster.hosts import Cluster
+from search.cluster.topology import PAYLOAD_SHARE, alltoall_limit
+from search.errors import EnvironmentFailure
+from search.files import write_whole
+from search.measure.job import Job, JobLost
 
 FLOW_SECONDS = 2.5
 FLOW_TRIES = 4

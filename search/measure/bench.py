@@ -14,13 +14,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from .decision import Decision
-from .errors import EnvironmentFailure
-from .files import write_whole
-from .job import Job, JobLost
-from .progress import size_text
-from .runner import SETTLE_SECONDS
-from .samples import Interval, Sample, median_interval, ratio_interval
+from search.decision import Decision
+from search.errors import EnvironmentFailure
+from search.files import write_whole
+from search.measure.job import Job, JobLost
+from search.measure.runner import SETTLE_SECONDS
+from search.measure.samples import Interval, Sample, median_interval, ratio_interval
+from search.progress import size_text
 
 TARGETS = ("library", "generated")
 LEAST_ROUNDS = 9

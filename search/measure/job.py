@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .errors import EnvironmentFailure
+from search.errors import EnvironmentFailure
 
 PREFIX = b"atall: "
 START_SECONDS = 60.0

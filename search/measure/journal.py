@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .errors import EnvironmentFailure, UserError
-from .samples import Sample
+from search.errors import EnvironmentFailure, UserError
+from search.measure.samples import Sample
 
 SCHEMA = 1
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .errors import UserError
-from .files import write_whole
-from .hostlist import check_name, expand, short_name
-from .topology import Link, Topology, read_topology, single_switch
+from search.cluster.hostlist import check_name, expand, short_name
+from search.cluster.topology import Link, Topology, read_topology, single_switch
+from search.errors import UserError
+from search.files import write_whole
 
 PLACEMENTS = ("switch", "interleaved", "file")
 LAUNCHERS = ("hydra", "srun")

@@ -9,16 +9,15 @@ import platform
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
-from . import netns
-from .cluster import Cluster
-from .emulation import Emulation
-from .errors import EnvironmentFailure
-from .hostlist import name_hash, short_name
-from .job import Job
-from .launcher import hostfile_text, launch_argv, preflight
-from .toolchain import PROBES, TEMPLATES, Toolchain
+from search.cluster import netns
+from search.cluster.emulation import Emulation
+from search.cluster.hostlist import name_hash, short_name
+from search.cluster.hosts import Cluster
+from search.cluster.launcher import hostfile_text, launch_argv, preflight
+from search.errors import EnvironmentFailure
+from search.measure.job import Job
+from search.toolchain import PROBES, TEMPLATES, Toolchain
 
 MPI_SETTINGS = ("MPIR_", "MPICH_", "FI_", "UCX_", "HYDRA_")
 
@@ -53,12 +52,7 @@ class Site:
             preflight(self.cluster)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def start_job(self, program: Path) -> Job:

@@ -14,9 +14,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .cluster import Cluster
-from .errors import EnvironmentFailure
-from .netns import INTERFACE, ROOM
+from search.cluster.hosts import Cluster
+from search.cluster.netns import INTERFACE, ROOM
+from search.errors import EnvironmentFailure
 
 ENTER = str(ROOM / "enter")
 """Runs a command on an emulated host, with ssh's arguments; a path inside the emulation."""
@@ -34,7 +34,7 @@ class Emulation:
 
     def __enter__(self) -> Emulation:
         root = os.geteuid() == 0
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
         try:
             process = subprocess.Popen(
                 [
@@ -50,7 +50,7 @@ class Emulation:
                     "--mount-proc",
                     sys.executable,
                     "-m",
-                    "search.netns",
+                    "search.cluster.netns",
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -8,12 +8,12 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from .algorithm import Variant
-from .errors import EnvironmentFailure
-from .job import Job, JobLost
-from .journal import Journal, Record
-from .samples import Sample
-from .strategy import Failure, Outcome, Round, Search
+from search.algorithm import Variant
+from search.errors import EnvironmentFailure
+from search.measure.job import Job, JobLost
+from search.measure.journal import Journal, Record
+from search.measure.samples import Sample
+from search.measure.strategy import Failure, Outcome, Round, Search
 
 WARMUP_CALLS = 3
 WARMUP_SECONDS = 0.6

@@ -1,0 +1,1 @@
+"""Measuring: what to time next, who times it, and what is kept."""

@@ -1,0 +1,73 @@
+"""What is printed for people: the catalogue, the cluster, the choice and a verdict."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from search.algorithm import Catalogue
+from search.cluster.hosts import Cluster
+from search.decision import Decision, DecisionTable
+from search.progress import size_text
+
+
+def describe(cluster: Cluster) -> str:
+    """A cluster in one line, without names."""
+    hosts, tree = len(cluster.ranks_on()), cluster.topology
+    speeds = sorted({link.mbit for link in tree.links if link.mbit})
+    speed = f", {'/'.join(f'{s:g}' for s in speeds)} Mbit/s" if speeds else ""
+    buffer = f", {size_text(cluster.buffer)} a port" if cluster.buffer else ""
+    return (
+        f"{cluster.ranks} ranks on {hosts} {cluster.kind} host{'s' * (hosts > 1)}, "
+        f"{len(tree.switches)} switch{'es' * (len(tree.switches) > 1)}{speed}{buffer}"
+    )
+
+
+def list_catalogue(console: Console, catalogue: Catalogue) -> None:
+    """Print every algorithm with its parameters, source and cost."""
+    for algorithm in catalogue.algorithms:
+        needs = f" (needs {', '.join(algorithm.needs)})" if algorithm.needs else ""
+        console.print(f"[bold]{algorithm.name}[/]: {algorithm.title}{needs}")
+        for parameter in algorithm.enumerated:
+            values = ", ".join(parameter.values)
+            console.print(f"    {parameter.name}: {values}; {parameter.about}", markup=False)
+        for number in algorithm.numbers:
+            when = "".join(f" if {k}={v}" for k, v in number.when.items())
+            console.print(
+                f"    {number.name}: {number.least} to {number.most}{when}; {number.about}",
+                markup=False,
+            )
+        for body in algorithm.bodies():
+            console.print(f"    cost of {body.label}: {body.cost}", markup=False)
+        if algorithm.memory:
+            console.print(f"    memory: {algorithm.memory} bytes")
+        console.print(f"    source: {algorithm.cite}", markup=False)
+
+
+def summary(console: Console, cluster: Cluster, decision: Decision, finished: bool) -> None:
+    """The cut-offs, a verdict, and what to type next."""
+    table = Table(title=describe(cluster), box=box.SIMPLE)
+    for heading in ("block", "variant", "why"):
+        table.add_column(heading)
+    chosen = decision.tables[0]
+    for low, cutoff in zip([1, *(c.most + 1 for c in chosen.cutoffs if c.most)], chosen.cutoffs):
+        to = f"to {size_text(cutoff.most)}" if cutoff.most else f"from {size_text(low)}"
+        table.add_row(to, cutoff.variant.label, cutoff.why)
+    console.print(table)
+    if not finished:
+        console.print("The time limit came before the end: configure again goes on from here.")
+    console.print(verdict(chosen))
+    console.print(
+        "generated/alltoall.c is ready: compile it with your program and call "
+        "ATALL_Alltoall.\nNext: make bench, make check"
+    )
+
+
+def verdict(table: DecisionTable) -> str:
+    """One line against the library."""
+    labels = [cutoff.variant.label for cutoff in table.cutoffs]
+    if labels == ["native"]:
+        return "Nothing measured beats the MPI library's own MPI_Alltoall here: it serves all."
+    kept = " (which keeps some sizes)" if "native" in labels else ""
+    return f"Faster than the MPI library's own MPI_Alltoall{kept}; 'make bench' shows by how much."
