@@ -32,6 +32,8 @@ struct atall_values {
     int barriers;
     /* base of the digits: about (radix-1) log_radix p messages */
     int radix;
+    /* sends, and receives, under way at a time */
+    int window;
 };
 
 /* One call: the user's arguments and what the communicator keeps for us. */
@@ -357,6 +359,7 @@ struct atall_number {
 static const struct atall_number atall_numbers[] = {
     { "barriers", 1, offsetof(struct atall_values, barriers) },
     { "radix", 2, offsetof(struct atall_values, radix) },
+    { "window", 1, offsetof(struct atall_values, window) },
 };
 
 /* Take "name=value" if it is one of the numbers above. */
