@@ -35,8 +35,9 @@ enum target { VARIANT, GENERATED, LIBRARY };
 
 struct request {
     int verb, target;
-    long size; /* bytes to each peer, or of a message */
-    int first, second;
+    long size;         /* bytes to each peer, or of a message */
+    int first, second; /* ranks; or calls to warm up and to time */
+    int calls;
     struct atall_row row;
 };
 
@@ -296,45 +297,74 @@ static int parse_target(const char *label)
                                          atall_body_serves(request.row.body, &state->place));
 }
 
-/* Rank 0: one line of standard input as a request; its end is the driver's. */
+static int are_two_ranks(int from, int to)
+{
+    return within(from, 0, ranks - 1) && within(to, 0, ranks - 1) && from != to;
+}
+
+/* The words behind a verb, into the request: true if they are what the verb takes. */
+static int parse_verify(const char *line)
+{
+    char label[LINE];
+    return sscanf(line, "%*s %s %ld", label, &request.size) == 2 && parse_target(label);
+}
+
+static int parse_time(const char *line)
+{
+    char label[LINE];
+    return sscanf(line, "%*s %s %ld %d %d", label, &request.size, &request.first,
+                  &request.second) == 4 &&
+           parse_target(label) && within(request.first, 0, MOST_CALLS) &&
+           within(request.second, 1, MOST_CALLS);
+}
+
+static int parse_flow(const char *line)
+{
+    return sscanf(line, "%*s %d %d %ld", &request.first, &request.second, &request.size) == 3 &&
+           are_two_ranks(request.first, request.second);
+}
+
+static int parse_shift(const char *line)
+{
+    return sscanf(line, "%*s %ld", &request.size) == 1;
+}
+
+static int parse_pingpong(const char *line)
+{
+    return sscanf(line, "%*s %d %d %ld %d", &request.first, &request.second, &request.size,
+                  &request.calls) == 4 &&
+           are_two_ranks(request.first, request.second) && within(request.calls, 1, MOST_CALLS);
+}
+
+static int parse_barrier(const char *line)
+{
+    return sscanf(line, "%*s %d", &request.calls) == 1 && within(request.calls, 1, MOST_CALLS);
+}
+
+static const struct {
+    const char *name;
+    int verb;
+    int (*parse)(const char *line);
+} verbs[] = {
+    { "verify", VERIFY, parse_verify },    { "time", TIME, parse_time },
+    { "flow", FLOW, parse_flow },          { "shift", SHIFT, parse_shift },
+    { "barrier", BARRIER, parse_barrier }, { "pingpong", PINGPONG, parse_pingpong },
+};
+
+/* Rank 0: one line of standard input as a request; its end is the driver's, and ours. */
 static void read_request(void)
 {
-    char line[LINE], word[LINE], label[LINE] = "";
-    int *first = &request.first, *second = &request.second, good = 0;
-    long *size = &request.size;
-    request.verb = UNKNOWN;
-    request.first = request.second = 0;
-    request.size = 1;
-    if (!fgets(line, sizeof line, stdin) || sscanf(line, "%s", word) != 1) {
+    char line[LINE], word[LINE];
+    request = (struct request){ .verb = UNKNOWN, .size = 1 };
+    if (!fgets(line, sizeof line, stdin) || sscanf(line, "%s", word) != 1 ||
+        strcmp(word, "quit") == 0) {
         request.verb = QUIT;
         return;
     }
-    if (strcmp(word, "quit") == 0)
-        good = 1, request.verb = QUIT;
-    else if (strcmp(word, "verify") == 0)
-        good = sscanf(line, "%*s %s %ld", label, size) == 2 && parse_target(label),
-        request.verb = VERIFY;
-    else if (strcmp(word, "time") == 0)
-        good = sscanf(line, "%*s %s %ld %d %d", label, size, first, second) == 4 &&
-               parse_target(label) && within(*first, 0, MOST_CALLS) &&
-               within(*second, 1, MOST_CALLS),
-        request.verb = TIME;
-    else if (strcmp(word, "flow") == 0)
-        good = sscanf(line, "%*s %d %d %ld", first, second, size) == 3 &&
-               within(*first, 0, ranks - 1) && within(*second, 0, ranks - 1) && *first != *second,
-        request.verb = FLOW;
-    else if (strcmp(word, "shift") == 0)
-        good = sscanf(line, "%*s %ld", size) == 1, request.verb = SHIFT;
-    else if (strcmp(word, "pingpong") == 0)
-        good = sscanf(line, "%*s %d %d %ld %d", first, second, size, &request.target) == 4 &&
-               within(*first, 0, ranks - 1) && within(*second, 0, ranks - 1) &&
-               within(request.target, 1, MOST_CALLS) && *first != *second,
-        request.verb = PINGPONG;
-    else if (strcmp(word, "barrier") == 0)
-        good = sscanf(line, "%*s %d", first) == 1 && within(*first, 1, MOST_CALLS),
-        request.verb = BARRIER;
-    if (!good || !within(*size, 1, 1 << 30))
-        request.verb = UNKNOWN;
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        if (strcmp(word, verbs[i].name) == 0 && verbs[i].parse(line) &&
+            within(request.size, 1, 1 << 30))
+            request.verb = verbs[i].verb;
 }
 
 static void serve(void)
@@ -357,10 +387,10 @@ static void serve(void)
             stream(-1, 1);
             break;
         case PINGPONG:
-            pingpong(request.first, request.second, request.target);
+            pingpong(request.first, request.second, request.calls);
             break;
         case BARRIER:
-            time_barrier(request.first);
+            time_barrier(request.calls);
             break;
         case UNKNOWN:
             answer_text("error", "not a request of this job");

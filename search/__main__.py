@@ -11,9 +11,6 @@ from pathlib import Path
 
 from search.errors import AtallError, Interrupted, UserError
 
-SIZES = (1, 64, 256, *(1024 << i for i in range(9)))
-"""Bytes to each peer: the sizes of Faraj and Yuan, section 5."""
-QUICK_SIZES = (1, 64, 512, 2048, 8192, 32768, 131072)
 STAGES = ("configure", "generic", "probe", "tune", "decide", "emit", "bench", "list")
 
 

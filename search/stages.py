@@ -12,7 +12,6 @@ from typing import Any
 
 from rich.console import Console
 
-from search.__main__ import QUICK_SIZES, SIZES
 from search.algorithm import Catalogue
 from search.cluster.hosts import make_cluster, read_cluster, write_cluster
 from search.cluster.site import Site, digest
@@ -27,7 +26,7 @@ from search.measure.job import Job
 from search.measure.journal import Journal
 from search.measure.probe import probe, write_machine
 from search.measure.runner import MeasuringRunner, OutOfTime
-from search.measure.strategy import EFFORTS, Cell, three_steps
+from search.measure.strategy import EFFORTS, QUICK_SIZES, SIZES, Cell, three_steps
 from search.progress import Display
 from search.summary import describe, list_catalogue, summary
 from search.toolchain import SOURCE, TEMPLATES, read_toolchain
@@ -162,11 +161,6 @@ def tune_stage(
     sizes = settings["sizes"]
     begin = time.monotonic()
     deadline = begin + settings["time_limit"] if settings["time_limit"] else None
-    jobs = [job]
-
-    def next_job() -> Job:
-        return jobs.pop() if jobs else site.start_job(place.build / "measure")
-
     console.print(
         f"tune: {len(variants)} variants at {len(sizes)} sizes"
         + (f", {len(journal.records)} samples are there already" if journal.records else "")
@@ -175,7 +169,8 @@ def tune_stage(
     finished = True
     with Display(console, sizes) as display:
         runner = MeasuringRunner(
-            next_job,
+            job,
+            lambda: site.start_job(place.build / "measure"),
             journal,
             display,
             lambda block: alltoall_limit(cluster.topology, cluster.ranks_on(), block),
@@ -187,8 +182,6 @@ def tune_stage(
             finished = False
         finally:
             runner.close()
-            while jobs:
-                jobs.pop().close()
     console.print(
         f"tune: {runner.fresh_samples} calls timed in {time.monotonic() - begin:.0f} s"
         + ("" if finished else "; the time limit came first")

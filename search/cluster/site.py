@@ -69,6 +69,7 @@ class Site:
             environment["SLURM_HOSTFILE"] = str(listed)
         sweep = self.emulation.kill_all if self.emulation else lambda: None
         job = Job(argv, environment, self.build / "job.log", sweep)
+        self._stack.callback(job.kill)
         wanted = [short_name(name) for name in self.cluster.host_of_rank()]
         if self.cluster.kind != "local" and [short_name(name) for name in job.hosts] != wanted:
             job.kill()

@@ -40,6 +40,7 @@ class Job:
         """
         self._sweep = sweep
         self._buffer = b""
+        self._killed = False
         with open(log, "ab") as errors:
             try:
                 self._process = subprocess.Popen(
@@ -107,7 +108,10 @@ class Job:
         self.kill()
 
     def kill(self) -> None:
-        """End the job and whatever it left."""
+        """End the job and whatever it left; once is enough."""
+        if self._killed:
+            return
+        self._killed = True
         for number, patience in ((signal.SIGTERM, 1.0), (signal.SIGKILL, 5.0)):
             if self._process.poll() is not None:
                 break

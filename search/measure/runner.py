@@ -65,10 +65,11 @@ class Recorded:
 
 
 class MeasuringRunner:
-    """Times rounds with an MPI job, started when first needed and again when it is lost."""
+    """Times rounds with an MPI job, which is started again when it is lost."""
 
     def __init__(
         self,
+        job: Job,
         start_job: Callable[[], Job],
         journal: Journal,
         watcher: Watcher,
@@ -76,12 +77,13 @@ class MeasuringRunner:
         deadline: float | None = None,
         seed: int = 1,
     ) -> None:
-        """``limit`` gives a block's physical limit in seconds; ``deadline`` is monotonic time."""
+        """``job`` runs already, ``start_job`` starts another when it is lost; ``limit`` gives a
+        block's physical limit in seconds; ``deadline`` is monotonic time."""
         self._start_job, self._journal, self._watcher = start_job, journal, watcher
         self._limit, self._deadline = limit, deadline
         self._random = random.Random(seed)
         self._recorded = Recorded(journal)
-        self._job: Job | None = None
+        self._job: Job | None = job
         self._prepared: set[tuple[str, int]] = set()
         self.fresh_samples = 0
 

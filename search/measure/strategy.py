@@ -15,6 +15,9 @@ from typing import Union
 from search.algorithm import Variant
 from search.measure.samples import Sample, median_interval, ratio_interval, score
 
+SIZES = (1, 64, 256, *(1024 << i for i in range(9)))
+"""Bytes to each peer: the sizes of Faraj and Yuan, section 5."""
+QUICK_SIZES = (1, 64, 512, 2048, 8192, 32768, 131072)
 GROSS = 1.5
 """A variant slower than this many times the fastest in each of GROSS_ROUNDS rounds is out."""
 GROSS_ROUNDS = 3
@@ -58,7 +61,7 @@ class Rules:
 
 
 EFFORTS = {
-    "quick": Rules(least=6, most=60, tolerance=0.05, slot=2.0),
+    "quick": Rules(least=6, most=60, tolerance=0.05, slot=1.5),
     "normal": Rules(least=9, most=120, tolerance=0.025, slot=8.0),
 }
 REQUEST_SECONDS = 0.002
