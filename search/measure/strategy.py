@@ -118,9 +118,12 @@ def race(cell: Cell, variants: Sequence[Variant], rules: Rules) -> Search:
 
 
 def _grossly_slow(cell: Cell, variant: Variant, alive: Sequence[Variant]) -> bool:
-    """Slower than GROSS times the fastest in each of the last GROSS_ROUNDS rounds."""
+    """Slower than GROSS times the fastest in each of the last GROSS_ROUNDS rounds, and on the
+    whole: where calls are short, noise alone makes three such rounds in a row sooner or later."""
     mine = cell.seconds(variant)[-GROSS_ROUNDS:]
     if len(mine) < GROSS_ROUNDS:
+        return False
+    if cell.score(variant) <= GROSS * min(cell.score(v) for v in alive):
         return False
     rivals = [cell.seconds(v)[-GROSS_ROUNDS:] for v in alive]
     return all(mine[i] > GROSS * min(r[i] for r in rivals) for i in range(GROSS_ROUNDS))
