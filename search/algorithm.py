@@ -20,6 +20,9 @@ NEEDS: dict[str, Callable[[int], bool]] = {
 }
 """What an algorithm may need of a communicator, as far as its number of ranks tells."""
 
+WALKS: dict[str, Callable[[int], int]] = {"doubling": lambda value: 2 * value}
+"""How the candidates of a number follow each other."""
+
 
 @dataclass(frozen=True)
 class Enumerated:
@@ -45,13 +48,13 @@ class Number:
     when: Mapping[str, str]
 
     def candidates(self, ranks: int) -> list[int]:
-        """Values to try on so many ranks: doubling from the least one, and the largest."""
+        """Values to try on so many ranks: a walk from the least one, and the largest."""
         most = int(evaluate(self.most, {"p": ranks}))
         values = []
         value = self.least
         while value < most:
             values.append(value)
-            value *= 2
+            value = WALKS[self.walk](value)
         return [*values, most] if most >= self.least else []
 
 
@@ -206,10 +209,10 @@ def _number(number: Number, given: Mapping[str, str], label: str) -> int:
     return int(text)
 
 
-def _known_need(need: str) -> str:
-    if need not in NEEDS:
-        raise KeyError(need)
-    return need
+def _known(name: str, names: Mapping[str, object]) -> str:
+    if name not in names:
+        raise KeyError(name)
+    return name
 
 
 def read_algorithm(path: Path) -> Algorithm:
@@ -230,7 +233,7 @@ def read_algorithm(path: Path) -> Algorithm:
             cite=matter["cite"],
             path=path,
             cost=matter["cost"],
-            needs=tuple(_known_need(need) for need in matter.get("needs", [])),
+            needs=tuple(_known(need, NEEDS) for need in matter.get("needs", [])),
             memory=matter.get("memory"),
             enumerated=tuple(
                 Enumerated(key, tuple(p["values"]), p["about"])
@@ -238,7 +241,14 @@ def read_algorithm(path: Path) -> Algorithm:
                 if "values" in p
             ),
             numbers=tuple(
-                Number(key, p["least"], p["most"], p["walk"], p["about"], p.get("when", {}))
+                Number(
+                    key,
+                    p["least"],
+                    p["most"],
+                    _known(p["walk"], WALKS),
+                    p["about"],
+                    p.get("when", {}),
+                )
                 for key, p in parameters.items()
                 if "values" not in p
             ),

@@ -21,12 +21,6 @@ class EnvironmentFailure(AtallError):
     exit_code = 2
 
 
-class TooNoisy(AtallError):
-    """The cluster is too disturbed to decide on (exit code 3)."""
-
-    exit_code = 3
-
-
 class Interrupted(AtallError):
     """Stopped before the end; running configure again goes on (exit code 4)."""
 

@@ -1,14 +1,19 @@
 """Strategies against made-up clusters: exact, without a network."""
 
+import gzip
+import json
 import random
+from contextlib import suppress
 
 import pytest
 
 from search.decide import cells_of, decide
-from search.measure.journal import Record
+from search.measure.journal import Journal, Record
 from search.measure.runner import Recorded
 from search.measure.samples import Sample
 from search.measure.strategy import EFFORTS, Cell, Failure, Rules, choose, race, three_steps
+
+from .conftest import ROOT
 
 RULES = Rules(least=6, most=20, tolerance=0.05, slot=100.0)
 
@@ -142,8 +147,6 @@ def test_a_second_table_serves_where_needs_are_not_met(catalogue):
 
 
 def test_recorded_samples_come_back_in_their_order(few, tmp_path):
-    from search.measure.journal import Journal
-
     journal = Journal(tmp_path / "j", "f")
     for seconds in (1.0, 2.0):
         journal.append(Record("native", 1, Sample(seconds)))
@@ -156,3 +159,31 @@ def test_recorded_samples_come_back_in_their_order(few, tmp_path):
 
 def test_efforts_differ():
     assert EFFORTS["quick"].least < EFFORTS["normal"].least
+
+
+def test_a_recorded_journal_is_searched_and_decided_again(catalogue, tmp_path):
+    """A real tuning (tests/data): the strategy asks for nothing that was not measured then, and
+    what it finds is what is decided."""
+    data = gzip.decompress((ROOT / "tests" / "data" / "two-switches.jsonl.gz").read_bytes())
+    (tmp_path / "j").write_bytes(data)
+    fingerprint = json.loads(data.splitlines()[0])["fingerprint"]
+    journal = Journal(tmp_path / "j", fingerprint)
+    variants, sizes = catalogue.variants(8, ("ring", "bruck")), [1, 512, 8192]
+    recorded, cells, asked = Recorded(journal), {}, 0
+    search = three_steps(cells, sizes, variants, EFFORTS["quick"])
+    with suppress(StopIteration):
+        wanted = next(search)
+        while True:
+            outcomes = {v: recorded.take(v, wanted.block) for v in wanted.variants}
+            assert None not in outcomes.values()
+            asked += len(outcomes)
+            wanted = search.send(outcomes)
+    assert asked == len(journal.records) > 900
+    again = cells_of(journal.records, variants)
+    assert {b: c.samples for b, c in again.items()} == {b: c.samples for b, c in cells.items()}
+    (table,) = decide(8, again, sizes, variants)
+    assert [(c.most, c.variant.label) for c in table.cutoffs] == [
+        (32, "bruck(radix=2)"),
+        (4096, "native"),
+        (None, "ring(sync=none)"),
+    ]
