@@ -90,24 +90,27 @@ static int call_target(const void *sendbuf, int sendcount, MPI_Datatype sendtype
                      recvtype, (size_t)request.size);
 }
 
-/* Give the state the scratch that the emitted file would keep; false if it would refuse. */
+/* Give the state the scratch that the emitted file would keep; false if it would refuse. All
+ * ranks have it, or none. */
 static int have_scratch(void)
 {
     const struct atall_body *body = &atall_bodies[request.row.body];
-    int ok = 1;
+    int have = 1;
     if (request.target == VARIANT && body->memory) {
-        size_t want = body->memory((size_t)ranks, (size_t)request.size);
+        size_t want = body->memory((size_t)ranks, (size_t)request.size, &request.row.values);
         request.row.most = (size_t)request.size;
-        ok = want <= atall_row_scratch(&request.row, ranks);
-        if (ok && want > state->scratch_bytes) {
+        have = want <= atall_row_scratch(&request.row, ranks);
+        if (have && want > state->scratch_bytes) {
             free(state->scratch);
             state->scratch = (char *)malloc(want);
             state->scratch_bytes = state->scratch ? want : 0;
-            ok = state->scratch != NULL;
+            have = state->scratch != NULL;
         }
     }
-    PMPI_Allreduce(MPI_IN_PLACE, &ok, 1, MPI_INT, MPI_MIN, harness);
-    return ok;
+    PMPI_Allreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, harness);
+    if (!have)
+        state->scratch_bytes = 0;
+    return have || body->memory_is_optional;
 }
 
 /* ---- answers ----------------------------------------------------------------------------- */

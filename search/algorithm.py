@@ -35,20 +35,31 @@ class Enumerated:
 
 @dataclass(frozen=True)
 class Number:
-    """A parameter that a table's row passes: an integer from ``least`` to ``most(p)``.
+    """A parameter that a table's row passes: an integer from ``least``, where the enumerated
+    parameters are as in ``when`` (several values of one: any of them).
 
-    It exists where the enumerated parameters are as in ``when``.
+    ``walk`` lists the values to try, or names a walk from ``least`` to ``most(p)``.
     """
 
     name: str
     least: int
-    most: str
-    walk: str
+    most: str | None
+    walk: str | tuple[int, ...]
     about: str
-    when: Mapping[str, str]
+    when: Mapping[str, tuple[str, ...]]
+
+    @property
+    def range(self) -> str:
+        """What it may be, for people."""
+        if isinstance(self.walk, str):
+            return f"{self.least} to {self.most}"
+        return f"from {self.least}, tried: {', '.join(map(str, self.walk))}"
 
     def candidates(self, ranks: int) -> list[int]:
-        """Values to try on so many ranks: a walk from the least one, and the largest."""
+        """Values to try on so many ranks: those listed, or a walk and the largest."""
+        if not isinstance(self.walk, str):
+            return [*self.walk]
+        assert self.most is not None
         most = int(evaluate(self.most, {"p": ranks}))
         values = []
         value = self.least
@@ -69,6 +80,7 @@ class Algorithm:
     cost: str | Mapping[str, str]
     needs: tuple[str, ...] = ()
     memory: str | None = None
+    memory_is_optional: bool = False
     enumerated: tuple[Enumerated, ...] = ()
     numbers: tuple[Number, ...] = ()
 
@@ -104,8 +116,19 @@ class Body:
     @cached_property
     def numbers(self) -> tuple[Number, ...]:
         """The numeric parameters that this body has."""
-        bound = dict(self.binding).items()
-        return tuple(n for n in self.algorithm.numbers if n.when.items() <= bound)
+        bound = dict(self.binding)
+        return tuple(
+            number
+            for number in self.algorithm.numbers
+            if all(bound[name] in values for name, values in number.when.items())
+        )
+
+    @property
+    def memory(self) -> str | None:
+        """The formula of its scratch, if it has all the parameters that the formula names."""
+        formula = self.algorithm.memory
+        names = {"p", "n", *(number.name for number in self.numbers)}
+        return formula if formula and set(re.findall(r"[a-z_]+", formula)) <= names else None
 
     @property
     def cost(self) -> str:
@@ -215,6 +238,22 @@ def _known(name: str, names: Mapping[str, object]) -> str:
     return name
 
 
+def _read_number(name: str, matter: Mapping[str, Any]) -> Number:
+    walk = matter["walk"]
+    listed = isinstance(walk, list)
+    return Number(
+        name,
+        matter["least"],
+        None if listed else matter["most"],
+        tuple(walk) if listed else _known(walk, WALKS),
+        matter["about"],
+        {
+            key: tuple(value) if isinstance(value, list) else (value,)
+            for key, value in matter.get("when", {}).items()
+        },
+    )
+
+
 def read_algorithm(path: Path) -> Algorithm:
     """Read a template's front matter: TOML in its first Jinja comment."""
     text = path.read_text(encoding="utf-8")
@@ -235,22 +274,14 @@ def read_algorithm(path: Path) -> Algorithm:
             cost=matter["cost"],
             needs=tuple(_known(need, NEEDS) for need in matter.get("needs", [])),
             memory=matter.get("memory"),
+            memory_is_optional=matter.get("memory_is_optional", False),
             enumerated=tuple(
                 Enumerated(key, tuple(p["values"]), p["about"])
                 for key, p in parameters.items()
                 if "values" in p
             ),
             numbers=tuple(
-                Number(
-                    key,
-                    p["least"],
-                    p["most"],
-                    _known(p["walk"], WALKS),
-                    p["about"],
-                    p.get("when", {}),
-                )
-                for key, p in parameters.items()
-                if "values" not in p
+                _read_number(key, p) for key, p in parameters.items() if "values" not in p
             ),
         )
     except KeyError as error:

@@ -84,12 +84,14 @@ class _RenderedBody:
     serves: Markup
     memory: Markup | None
     memory_symbol: Markup
+    memory_is_optional: Markup
 
 
 def _render_body(environment: Environment, body: Body) -> _RenderedBody:
     algorithm = body.algorithm
     template = environment.get_template(f"alltoall/{algorithm.path.name}")
     name = symbol(body.symbol)
+    numbers = [number.name for number in body.numbers]
     text = template.render(symbol=name, cost=comment_text(body.cost), **dict(body.binding))
     if len(algorithm.needs) > 1:
         raise UserError(f"{algorithm.name}: more than one need is not supported")
@@ -99,8 +101,9 @@ def _render_body(environment: Environment, body: Body) -> _RenderedBody:
         symbol=name,
         constant=symbol(body.symbol.upper()),
         serves=symbol(SERVES[algorithm.needs[0]] if algorithm.needs else "NULL"),
-        memory=Markup(as_c(algorithm.memory)) if algorithm.memory else None,
-        memory_symbol=symbol(f"{body.symbol}_memory" if algorithm.memory else "NULL"),
+        memory=Markup(as_c(body.memory, numbers)) if body.memory else None,
+        memory_symbol=symbol(f"{body.symbol}_memory" if body.memory else "NULL"),
+        memory_is_optional=symbol("true" if algorithm.memory_is_optional else "false"),
     )
 
 

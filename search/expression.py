@@ -6,7 +6,7 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from search.errors import UserError
 
@@ -35,14 +35,18 @@ def _value(node: ast.expr, values: Mapping[str, float]) -> float:
         return values[node.id]
     if isinstance(node, ast.BinOp):
         return _OPERATORS[type(node.op)](_value(node.left, values), _value(node.right, values))
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Gt):
+        return float(_value(node.left, values) > _value(node.comparators[0], values))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         return _FUNCTIONS[node.func.id](*(_value(argument, values) for argument in node.args))
     raise ValueError(ast.dump(node))
 
 
-def as_c(formula: str) -> str:
-    """A formula of p, n, whole numbers, + and * as C over size_t."""
-    if not re.fullmatch(r"[pn0-9+* ()]+", formula):
-        raise UserError(f"{formula!r}: memory is a formula of p, n, numbers, '+' and '*'")
-    evaluate(formula, {"p": 2, "n": 3})
-    return re.sub(r"\s*([+*])\s*", r" \1 ", formula)
+def as_c(formula: str, parameters: Iterable[str]) -> str:
+    """A formula of p, n, numeric parameters, whole numbers, +, * and > as C over size_t."""
+    known = {"p": "p", "n": "n", **{name: f"values->{name}" for name in parameters}}
+    if not re.fullmatch(r"[a-z_0-9+*> ()]+", formula):
+        raise UserError(f"{formula!r}: memory is a formula of p, n, numbers, '+', '*' and '>'")
+    evaluate(formula, dict.fromkeys(known, 3))
+    spaced = re.sub(r"\s*([+*>])\s*", r" \1 ", formula)
+    return re.sub(r"[a-z_]+", lambda word: known[word[0]], spaced)

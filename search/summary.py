@@ -33,9 +33,9 @@ def list_catalogue(console: Console, catalogue: Catalogue) -> None:
             values = ", ".join(parameter.values)
             console.print(f"    {parameter.name}: {values}; {parameter.about}", markup=False)
         for number in algorithm.numbers:
-            when = "".join(f" if {k}={v}" for k, v in number.when.items())
+            when = "".join(f" if {k}={'|'.join(v)}" for k, v in number.when.items())
             console.print(
-                f"    {number.name}: {number.least} to {number.most}{when}; {number.about}",
+                f"    {number.name}: {number.range}{when}; {number.about}",
                 markup=False,
             )
         for body in algorithm.bodies():

@@ -96,6 +96,8 @@ def test_formulas_run_no_code():
     for text in ("__import__('os')", "p.real", "q", "p if p else 1", "[p]", "p +", "1/0"):
         with pytest.raises(UserError):
             evaluate(text, {"p": 5})
-    assert as_c("3*p*n + 1") == "3 * p * n + 1"
+    assert as_c("3*p*n + 1", []) == "3 * p * n + 1"
+    assert as_c("2*p*n*(width>0)", ["width"]) == "2 * p * n * (values->width > 0)"
+    assert [evaluate("2*(w>0)", {"w": w}) for w in (0, 7)] == [0, 2]
     with pytest.raises(UserError):
-        as_c("p; system()")
+        as_c("p; system()", ["p"])

@@ -61,6 +61,14 @@ def run(tools, program, ranks, labels, options=(), seconds=120):
     return int(totals[1]), int(totals[2]), done.stdout + done.stderr
 
 
+CUT = ["phased(sync=receiver,segment=5)", "phased(sync=sender,segment=1)"]
+"""Parts so small that every block of the oracle's is cut."""
+
+
+def labels_for(catalogue, ranks):
+    return [variant.label for variant in catalogue.variants(ranks)] + CUT
+
+
 @pytest.fixture(scope="module")
 def subject(catalogue, generic):
     tree = hashed_tree(parse_topology(TREE, "here"))
@@ -74,16 +82,16 @@ def program(tools, subject, tmp_path_factory):
 
 @pytest.mark.parametrize("ranks", RANKS)
 def test_every_variant(tools, program, catalogue, patient, ranks):
-    labels = [variant.label for variant in catalogue.variants(ranks)]
+    labels = labels_for(catalogue, ranks)
     passed, failed, said = run(tools, program, ranks, labels, patient)
     assert failed == 0, said
     assert passed >= ranks * 10 * len(labels)
 
 
 @pytest.mark.parametrize("per_host", [2, 3, 16])
-def test_phases_with_several_ranks_a_host(tools, program, patient, per_host):
+def test_phases_with_several_ranks_a_host(tools, program, catalogue, patient, per_host):
     options = [*patient, "-genv", "CONFORMANCE_PER_HOST", str(per_host)]
-    labels = ["phased(sync=receiver)", "phased(sync=none)"]
+    labels = [label for label in labels_for(catalogue, 7) if label.startswith("phased")]
     for ranks in (7, 16):
         passed, failed, said = run(tools, program, ranks, labels, options)
         assert failed == 0, said
@@ -91,7 +99,7 @@ def test_phases_with_several_ranks_a_host(tools, program, patient, per_host):
 
 
 def test_every_variant_over_shared_memory(tools, program, catalogue):
-    labels = [variant.label for variant in catalogue.variants(4)]
+    labels = labels_for(catalogue, 4)
     _, failed, said = run(tools, program, 4, labels)
     assert failed == 0, said
 
@@ -111,7 +119,7 @@ def test_sanitizers_find_nothing(tools, subject, catalogue, tmp_path):
             "-n",
             "5",
             str(program),
-            *(variant.label for variant in catalogue.variants(5)),
+            *labels_for(catalogue, 5),
         ],
         capture_output=True,
         text=True,
@@ -145,6 +153,18 @@ MUTANTS = {
         "memcpy(bytes, atall_send_block(call, to), call->block_bytes);"
         "memset((void *)atall_send_block(call, to), 0, call->block_bytes);",
     ),
+    "leaves out the last part": (
+        "for (int i = 0; i < cut->parts; i++)",
+        "for (int i = 0; i < cut->parts - 1; i++)",
+    ),
+    "forgets to unpack parts": (
+        "cut->parts > 1 && !call->recv_plain; from++",
+        "cut->parts > 99; from++",
+    ),
+    "cuts where there is no scratch for all": (
+        "body->memory(p, block_bytes, &row->values) <= state->scratch_bytes;",
+        "(state->rank > 0 || body->memory(p, block_bytes, &row->values) == 0);",
+    ),
     "talks on the user's communicator": (
         "err = PMPI_Comm_create(user, group, &state->comm);",
         "err = (state->comm = user, MPI_SUCCESS);",
@@ -157,6 +177,6 @@ def test_the_oracle_catches_mutants(tools, subject, catalogue, patient, tmp_path
     before, after = MUTANTS[mutant]
     assert before in subject, "the mutation no longer applies: mend it"
     program = build(tools, tmp_path, subject.replace(before, after), ["-std=gnu11", "-O1", "-w"])
-    labels = [variant.label for variant in catalogue.variants(4)]
+    labels = labels_for(catalogue, 4)
     _, failed, _ = run(tools, program, 4, labels, patient, seconds=20)
     assert failed > 0

@@ -32,6 +32,8 @@ struct atall_values {
     int barriers;
     /* base of the digits: about (radix-1) log_radix p messages */
     int radix;
+    /* bytes of a part; a token leaves while the last part is on its way; 0: blocks are whole */
+    int segment;
     /* sends, and receives, under way at a time */
     int window;
 };
@@ -49,6 +51,7 @@ struct atall_call {
     int rank, ranks;
     MPI_Request *requests; /* room for 2 * ranks */
     char *scratch;
+    bool has_scratch; /* as much as the algorithm wants; the same on all ranks */
     struct atall_values values;
 };
 
@@ -228,8 +231,9 @@ static int atall_bruck(const struct atall_call *call)
     return MPI_SUCCESS;
 }
 
-static size_t atall_bruck_memory(size_t p, size_t n)
+static size_t atall_bruck_memory(size_t p, size_t n, const struct atall_values *values)
 {
+    (void)values;
     return 3 * p * n;
 }
 
@@ -252,7 +256,9 @@ struct atall_body {
     const char *label;
     int (*run)(const struct atall_call *call);
     bool (*serves)(const struct atall_place *place); /* NULL: any communicator */
-    size_t (*memory)(size_t p, size_t n); /* bytes of scratch on p ranks for n; NULL: none */
+    /* Bytes of scratch on p ranks for blocks of n; NULL: none. */
+    size_t (*memory)(size_t p, size_t n, const struct atall_values *values);
+    bool memory_is_optional; /* it works without, too */
 };
 
 enum {
@@ -266,11 +272,11 @@ enum {
 
 /* clang-format off */
 static const struct atall_body atall_bodies[ATALL_BODIES] = {
-    [ATALL_NATIVE] = { "native", atall_native, NULL, NULL },
-    [ATALL_RING_NONE] = { "ring(sync=none)", atall_ring_none, NULL, NULL },
-    [ATALL_SIMPLE_SHIFTED] = { "simple(order=shifted)", atall_simple_shifted, NULL, NULL },
-    [ATALL_BRUCK] = { "bruck", atall_bruck, NULL, atall_bruck_memory },
-    [ATALL_PAIR_NONE] = { "pair(sync=none)", atall_pair_none, atall_power_of_two, NULL },
+    [ATALL_NATIVE] = { "native", atall_native, NULL, NULL, false },
+    [ATALL_RING_NONE] = { "ring(sync=none)", atall_ring_none, NULL, NULL, false },
+    [ATALL_SIMPLE_SHIFTED] = { "simple(order=shifted)", atall_simple_shifted, NULL, NULL, false },
+    [ATALL_BRUCK] = { "bruck", atall_bruck, NULL, atall_bruck_memory, false },
+    [ATALL_PAIR_NONE] = { "pair(sync=none)", atall_pair_none, atall_power_of_two, NULL, false },
 };
 /* clang-format on */
 
@@ -359,6 +365,7 @@ struct atall_number {
 static const struct atall_number atall_numbers[] = {
     { "barriers", 1, offsetof(struct atall_values, barriers) },
     { "radix", 2, offsetof(struct atall_values, radix) },
+    { "segment", 0, offsetof(struct atall_values, segment) },
     { "window", 1, offsetof(struct atall_values, window) },
 };
 
@@ -436,7 +443,7 @@ static size_t atall_row_scratch(const struct atall_row *row, int ranks)
 {
     const struct atall_body *body = &atall_bodies[row->body];
     size_t n = row->most < ATALL_SCRATCH_BLOCK ? row->most : ATALL_SCRATCH_BLOCK;
-    size_t bytes = body->memory ? body->memory((size_t)ranks, n) : 0;
+    size_t bytes = body->memory ? body->memory((size_t)ranks, n, &row->values) : 0;
     return bytes < ATALL_SCRATCH_MOST ? bytes : ATALL_SCRATCH_MOST;
 }
 
@@ -575,6 +582,18 @@ static int atall_get_state(MPI_Comm comm, struct atall_state **state)
 
 /* ---- the entry ------------------------------------------------------------------------- */
 
+/* Whether the scratch that is kept is as much as a row wants for a block. */
+static bool atall_has_scratch(const struct atall_state *state, const struct atall_row *row,
+                              size_t block_bytes)
+{
+    const struct atall_body *body = &atall_bodies[row->body];
+    size_t p = (size_t)state->place.ranks;
+    if (!body->memory)
+        return true;
+    return block_bytes <= ATALL_SCRATCH_BLOCK &&
+           body->memory(p, block_bytes, &row->values) <= state->scratch_bytes;
+}
+
 /* The row for a block. Only what all ranks share decides: the bytes to each peer, and the
  * scratch they agreed on. NULL: the library's own routine. */
 static const struct atall_row *atall_choose_row(const struct atall_state *state, size_t block_bytes)
@@ -582,12 +601,8 @@ static const struct atall_row *atall_choose_row(const struct atall_state *state,
     const struct atall_row *row = state->row;
     while (block_bytes > row->most)
         row++;
-    const struct atall_body *body = &atall_bodies[row->body];
-    size_t p = (size_t)state->place.ranks;
-    if (!body->memory)
-        return row;
-    bool is_small = block_bytes <= ATALL_SCRATCH_BLOCK;
-    return is_small && body->memory(p, block_bytes) <= state->scratch_bytes ? row : NULL;
+    bool spares = atall_bodies[row->body].memory_is_optional;
+    return spares || atall_has_scratch(state, row, block_bytes) ? row : NULL;
 }
 
 /* Whether elements of a type lie in memory one after the other as they do in a message. */
@@ -625,6 +640,7 @@ static int atall_run(const struct atall_state *state, const struct atall_row *ro
         .ranks = state->place.ranks,
         .requests = state->requests,
         .scratch = state->scratch,
+        .has_scratch = atall_has_scratch(state, row, block_bytes),
         .values = row->values,
     };
     return atall_bodies[row->body].run(&call);
