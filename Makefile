@@ -23,6 +23,10 @@ generated/alltoall.c:
 probe tune decide emit bench list:
 	$(Q)$(RUN) $@
 
+# One exchange of BLOCK bytes to each peer as a picture; of the chosen variant, or of VARIANT.
+timeline:
+	$(Q)$(RUN) timeline $(if $(BLOCK),--block='$(BLOCK)') $(if $(VARIANT),--variant='$(VARIANT)')
+
 check:
 	$(Q)$(SOURCE)/configure --no-create --quiet --with-check-tools \
 	  MPICC='$(MPICC)' MPIEXEC='$(MPIEXEC)' CFLAGS='$(CFLAGS)' --prefix='$(PREFIX)'
@@ -37,9 +41,9 @@ golden:
 	$(Q)cd $(SOURCE) && $(PYTHON) -c 'from tests.golden import write; write()'
 
 clean:
-	rm -rf build/alltoall.o build/measure build/bench build/catalogue.c build/alltoall.h build/libblocking.so
+	rm -rf build/alltoall.o build/measure build/bench build/record build/catalogue.c build/alltoall.h build/libblocking.so
 
 distclean: clean
 	rm -rf build config.mk config.log config.status generated/alltoall.c generated/alltoall.h generated/decision.toml .venv
 
-.PHONY: all check run-check golden probe tune decide emit bench list clean distclean
+.PHONY: timeline all check run-check golden probe tune decide emit bench list clean distclean

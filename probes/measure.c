@@ -4,6 +4,8 @@
  *
  *     verify LABEL BLOCK                 is the result right? {"verdict": "ok"}
  *     time LABEL BLOCK WARMUPS CALLS     {"seconds": [...], "retransmissions": n, "timeouts": n}
+ *     record LABEL BLOCK                 {"messages": [[rank, receives, peer, tag, bytes, posted,
+ *                                        complete], ...]}; only where built with ATALL_RECORD
  *     flow FROM TO BYTES                 seconds for one message
  *     shift BYTES                        seconds for one message from every rank to the next
  *     pingpong FROM TO BYTES CALLS       {"seconds": [...]}, one way
@@ -17,6 +19,9 @@
  * The time of a call is the longest over all ranks, from leaving a barrier of zero-byte messages.
  */
 #define _GNU_SOURCE
+#ifdef ATALL_RECORD
+#include "record.h"
+#endif
 #include ATALL_SOURCE
 
 #include "counters.h"
@@ -29,7 +34,7 @@
 
 enum { LINE = 4096, MOST_CALLS = 1000, PAIRS = 3, MOST_CACHE = 1 << 24 };
 
-enum verb { QUIT, VERIFY, TIME, FLOW, SHIFT, PINGPONG, BARRIER, UNKNOWN };
+enum verb { QUIT, VERIFY, TIME, RECORD, FLOW, SHIFT, PINGPONG, BARRIER, UNKNOWN };
 
 enum target { VARIANT, GENERATED, LIBRARY };
 
@@ -220,6 +225,70 @@ static void time_calls(int warmups, int calls)
         answer_times(seconds, calls, before);
 }
 
+#ifdef ATALL_RECORD
+/* Rank 0 prints what every rank recorded; seconds since the earliest start. */
+static void answer_messages(double start)
+{
+    int bytes = record_count * (int)sizeof *record_messages, *sizes, *begins, all = 0;
+    struct record_message *messages = NULL;
+    sizes = (int *)calloc(2 * (size_t)ranks, sizeof *sizes);
+    require(sizes != NULL, "no memory");
+    begins = sizes + ranks;
+    PMPI_Gather(&bytes, 1, MPI_INT, sizes, 1, MPI_INT, 0, harness);
+    for (int i = 0; i < ranks; i++) {
+        begins[i] = all;
+        all += sizes[i];
+    }
+    if (rank == 0)
+        require((messages = (struct record_message *)malloc((size_t)all + 1)) != NULL, "no memory");
+    PMPI_Gatherv(record_messages, bytes, MPI_BYTE, messages, sizes, begins, MPI_BYTE, 0, harness);
+    PMPI_Allreduce(MPI_IN_PLACE, &start, 1, MPI_DOUBLE, MPI_MIN, harness);
+    if (rank == 0)
+        printf("atall: {\"messages\": [");
+    for (int i = 0, from = 0; rank == 0 && i < all / (int)sizeof *messages; i++) {
+        const struct record_message *m = &messages[i];
+        while (from + 1 < ranks && i * (int)sizeof *messages >= begins[from + 1])
+            from++;
+        printf("%s[%d, %d, %d, %d, %d, %.6f, %.6f]", i ? ", " : "", from, m->is_receive, m->peer,
+               m->tag, m->bytes, m->posted - start, m->complete - start);
+    }
+    if (rank == 0)
+        printf("]}\n");
+    free(messages);
+    free(sizes);
+}
+
+/* One call after one to warm up, with every message of it noted. */
+static void record_call(void)
+{
+    int n = (int)request.size, bad = 0;
+    char *sendbuf, *recvbuf;
+    double start = 0;
+    reserve_arena((size_t)ranks * (size_t)n);
+    bad = !have_scratch();
+    for (int i = 0; !bad && i < 2; i++) {
+        next_buffers((size_t)ranks * (size_t)n, &sendbuf, &recvbuf);
+        harness_barrier();
+        record_count = 0;
+        recording = i > 0;
+        start = record_now();
+        bad = call_target(sendbuf, n, MPI_BYTE, recvbuf, n, MPI_BYTE, MPI_COMM_WORLD) != 0;
+        recording = 0;
+    }
+    bad |= record_count > RECORD_MOST;
+    PMPI_Allreduce(MPI_IN_PLACE, &bad, 1, MPI_INT, MPI_MAX, harness);
+    if (bad)
+        answer_text("error", "it fails, needs too much scratch, or has too many messages");
+    else
+        answer_messages(start);
+}
+#else
+static void record_call(void)
+{
+    answer_text("error", "this job was built without recording");
+}
+#endif
+
 /* Seconds until messages from each sender (all ranks, or one) have arrived and are acknowledged. */
 static void stream(int from, int shift)
 {
@@ -352,6 +421,7 @@ static const struct {
     { "verify", VERIFY, parse_verify },    { "time", TIME, parse_time },
     { "flow", FLOW, parse_flow },          { "shift", SHIFT, parse_shift },
     { "barrier", BARRIER, parse_barrier }, { "pingpong", PINGPONG, parse_pingpong },
+    { "record", RECORD, parse_verify },
 };
 
 /* Rank 0: one line of standard input as a request; its end is the driver's, and ours. */
@@ -382,6 +452,9 @@ static void serve(void)
             break;
         case TIME:
             time_calls(request.first, request.second);
+            break;
+        case RECORD:
+            record_call();
             break;
         case FLOW:
             stream(request.first, (request.second - request.first + ranks) % ranks);

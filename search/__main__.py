@@ -11,7 +11,7 @@ from pathlib import Path
 
 from search.errors import AtallError, Interrupted, UserError
 
-STAGES = ("configure", "generic", "probe", "tune", "decide", "emit", "bench", "list")
+STAGES = ("configure", "generic", "probe", "tune", "decide", "emit", "bench", "timeline", "list")
 
 
 def size(text: str) -> int:
@@ -59,6 +59,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--time-limit", type=count, metavar="SECONDS")
     top.add_argument("--sizes", type=sizes)
     top.add_argument("--only", type=names, default=())
+    top.add_argument("--block", type=size, default=65536)
+    top.add_argument("--variant", metavar="LABEL")
     resume = top.add_mutually_exclusive_group()
     resume.add_argument("--resume", dest="fresh", action="store_false", default=False)
     resume.add_argument("--fresh", dest="fresh", action="store_true")

@@ -19,21 +19,24 @@ from search.cluster.topology import alltoall_limit
 from search.decide import cells_of, decide
 from search.decision import Decision, hashed_tree, read_decision, write_decision
 from search.emission import emit_c, emit_h
-from search.errors import UserError
+from search.errors import EnvironmentFailure, UserError
 from search.files import write_whole
 from search.measure import bench as benchmark
-from search.measure.job import Job
+from search.measure import timeline
+from search.measure.job import Job, JobLost
 from search.measure.journal import Journal
 from search.measure.probe import probe, write_machine
 from search.measure.runner import MeasuringRunner, OutOfTime
 from search.measure.strategy import EFFORTS, QUICK_SIZES, SIZES, Cell, three_steps
-from search.progress import Display
+from search.progress import Display, size_text
 from search.summary import describe, list_catalogue, summary
 from search.toolchain import SOURCE, TEMPLATES, read_toolchain
 
 GENERIC = SOURCE / "search" / "presets" / "generic.toml"
 PLAIN_WIDTH = 120
 """Columns where there is no terminal."""
+RECORD_WARMUPS = 3
+RECORD_PATIENCE = 120.0
 BENCH_SECONDS = {"quick": 2.0, "normal": 6.0}
 
 
@@ -99,6 +102,9 @@ def run(options: Namespace, root: Path) -> None:
             if options.stage == "bench":
                 bench_stage(console, site, place, catalogue, settings)
                 return
+            if options.stage == "timeline":
+                timeline_stage(console, site, place, catalogue, options)
+                return
             job = start_job(site, place, catalogue)
             if options.stage == "probe":
                 probe_stage(console, site, place, job)
@@ -129,15 +135,17 @@ def configure_cluster(
     write_cluster(place.cluster, cluster, settings)
 
 
-def start_job(site: Site, place: Workplace, catalogue: Catalogue) -> Job:
+def start_job(
+    site: Site, place: Workplace, catalogue: Catalogue, program: str = "measure", *define: str
+) -> Job:
     """Build the measuring job with every algorithm in it, and start it."""
     source = place.build / "catalogue.c"
     generic = read_decision(GENERIC, catalogue)
     every = replace(generic, tree=hashed_tree(site.cluster.topology))
     write_whole(source, emit_c(every, catalogue, TEMPLATES, all_bodies=True))
     write_whole(place.build / "alltoall.h", emit_h(TEMPLATES))
-    site.tools.compile_job(source, place.build / "measure")
-    return site.start_job(place.build / "measure")
+    site.tools.compile_job(source, place.build / program, define)
+    return site.start_job(place.build / program)
 
 
 def probe_stage(console: Console, site: Site, place: Workplace, job: Job) -> None:
@@ -255,6 +263,43 @@ def emit_generic(console: Console, place: Workplace, catalogue: Catalogue) -> No
     write_decision(place.decision, decision)
     emit_stage(console, place, catalogue)
     console.print("generated/alltoall.c is untuned (generic): ./configure on the cluster tunes it")
+
+
+def timeline_stage(
+    console: Console, site: Site, place: Workplace, catalogue: Catalogue, options: Namespace
+) -> None:
+    """Record one exchange and draw it: build/timeline.svg and .json."""
+    block, label = options.block, options.variant
+    if label is None:
+        decision = read_decision(place.decision, catalogue)
+        label = benchmark.chosen_label(decision, site.cluster.ranks, block)
+    label = catalogue.variant(label).label
+    if label == "native":
+        raise UserError("the library's own messages cannot be recorded: name a VARIANT=")
+    job = start_job(site, place, catalogue, "record", "ATALL_RECORD")
+    try:
+        for _ in range(RECORD_WARMUPS):
+            job.ask(f"time {label} {block} 0 1", RECORD_PATIENCE)
+        answer = job.ask(f"record {label} {block}", RECORD_PATIENCE)
+    except JobLost as error:
+        raise EnvironmentFailure(f"{label} at {block} bytes: {error}") from error
+    finally:
+        job.close()
+    if "error" in answer:
+        raise EnvironmentFailure(f"{label} at {block} bytes: {answer['error']}")
+    cluster = site.cluster
+    messages = timeline.pair_up(answer["messages"])
+    rows = timeline.rows_of(messages, cluster.topology, cluster.host_of_rank())
+    if not rows:
+        raise UserError("no message crosses a cable: there is nothing to draw")
+    title = f"{label}, {size_text(block)} to each peer, {describe(cluster)}"
+    timeline.write_messages(place.build / "timeline.json", label, block, messages)
+    timeline.draw(place.build / "timeline.svg", title, rows)
+    limit = alltoall_limit(cluster.topology, cluster.ranks_on(), block)
+    console.print(f"{title}: {timeline.describe(rows, messages)}")
+    if limit:
+        console.print(f"the physical limit is {limit * 1e3:.1f} ms")
+    console.print("the picture is build/timeline.svg, the recording build/timeline.json")
 
 
 def bench_stage(

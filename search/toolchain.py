@@ -39,7 +39,7 @@ class Toolchain:
             raise EnvironmentFailure(f"{what} failed: {reason} (command: {shlex.join(argv)})")
         return done.stdout
 
-    def compile_job(self, source: Path, program: Path) -> None:
+    def compile_job(self, source: Path, program: Path, define: Sequence[str] = ()) -> None:
         """Build the measuring job around ``source``, an emitted alltoall.c."""
         self.run(
             [
@@ -50,6 +50,7 @@ class Toolchain:
                 f"-I{source.parent}",
                 f"-I{PROBES}",
                 f'-DATALL_SOURCE="{source.name}"',
+                *(f"-D{name}" for name in define),
                 str(PROBES / "measure.c"),
                 "-o",
                 str(program),

@@ -156,6 +156,20 @@ def test_the_bench_compares_with_the_library(tuned, place):
         assert row["variant"] in done.stdout
 
 
+def test_a_timeline_is_drawn(tuned, place):
+    for label, parts in (("phased(sync=receiver,segment=4096)", 4), ("ring(sync=light)", 1)):
+        done = search(place, "timeline", "--block", "16K", "--variant", label)
+        assert done.returncode == 0, done.stderr
+        assert f"{12 * parts} messages" in " ".join(done.stdout.split())
+        recorded = json.loads((place / "build" / "timeline.json").read_text())
+        assert sum(m["bytes"] for m in recorded["messages"]) == 12 * 16384
+        assert all(m["posted"] < m["arrived"] for m in recorded["messages"])
+        assert "<svg" in (place / "build" / "timeline.svg").read_text()
+    done = search(place, "timeline", "--variant", "native")
+    assert done.returncode == 1
+    assert "VARIANT=" in done.stderr
+
+
 def test_a_row_changed_by_hand_is_emitted(tuned, place):
     path = place / "generated" / "decision.toml"
     kept = path.read_text()
