@@ -15,11 +15,11 @@ from search.cluster.hosts import (
     write_cluster,
 )
 from search.cluster.launcher import hostfile_text, launch_argv, preflight
-from search.cluster.topology import parse_topology
+from search.cluster.topology_file import parse_conf
 from search.errors import EnvironmentFailure, UserError
 from search.toolchain import Toolchain
 
-TREE = parse_topology(
+TREE = parse_conf(
     "SwitchName=s0 Nodes=a,b,c Switches=s1 LinkSpeed=10\nSwitchName=s1 Nodes=d,e", "here"
 )
 TOOLS = Toolchain("mpicc", "mpiexec", ())

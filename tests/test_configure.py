@@ -12,7 +12,7 @@ import pytest
 
 from search.cluster.emulation import Emulation
 from search.cluster.hosts import Cluster, Host
-from search.cluster.topology import parse_topology
+from search.cluster.topology_file import parse_conf
 
 from .conftest import ROOT
 
@@ -322,7 +322,7 @@ def test_shellcheck_finds_nothing():
 
 
 def emulated(text):
-    tree = parse_topology(text, "here")
+    tree = parse_conf(text, "here")
     return Cluster(
         "emulated", tuple(Host(h, 1) for h in tree.hosts), len(tree.hosts), tree, buffer=32768
     )

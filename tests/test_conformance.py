@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from search.cluster.topology import parse_topology
+from search.cluster.topology_file import parse_conf
 from search.decision import hashed_tree
 from search.emission import emit_c, emit_h
 from search.toolchain import PROBES, TEMPLATES
@@ -71,7 +71,7 @@ def labels_for(catalogue, ranks):
 
 @pytest.fixture(scope="module")
 def subject(catalogue, generic):
-    tree = hashed_tree(parse_topology(TREE, "here"))
+    tree = hashed_tree(parse_conf(TREE, "here"))
     return emit_c(replace(generic, tree=tree), catalogue, TEMPLATES, all_bodies=True)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search.algorithm import Catalogue
-from search.cluster.topology import parse_topology
+from search.cluster.topology_file import parse_conf
 from search.decision import Cutoff, Decision, DecisionTable, hashed_tree
 from search.emission import comment, emit_c, emit_h, literal, symbol
 from search.errors import UserError
@@ -92,7 +92,7 @@ def test_each_variant_alone_compiles_without_unused_helpers(catalogue, tools, tm
 
 def test_emitted_c_and_our_own_are_formatted(catalogue, generic, tmp_path):
     (tmp_path / ".clang-format").write_text((ROOT / ".clang-format").read_text())
-    tree = hashed_tree(parse_topology("SwitchName=s Nodes=a,b,c", "here"))
+    tree = hashed_tree(parse_conf("SwitchName=s Nodes=a,b,c", "here"))
     every = emit_c(replace(generic, tree=tree), catalogue, TEMPLATES, True)
     (tmp_path / "all.c").write_text(every)
     (tmp_path / "shipped.c").write_text(emit_c(generic, catalogue, TEMPLATES))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from search.cluster.topology import parse_topology
+from search.cluster.topology_file import parse_conf
 from search.errors import EnvironmentFailure
 from search.measure.timeline import Message, Row, describe, draw, pair_up, rows_of
 
@@ -31,7 +31,7 @@ def test_both_ends_are_joined():
 
 def test_cables_of_messages(tmp_path):
     messages = pair_up(RECORDS)
-    rows = rows_of(messages, parse_topology(TREE, "here"), ["a", "b", "c"])
+    rows = rows_of(messages, parse_conf(TREE, "here"), ["a", "b", "c"])
     assert {row.cable: len(row.messages) for row in rows} == {
         "a up": 2,
         "s1 down": 2,

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.cluster.topology import Link, Topology, alltoall_limit, parse_topology, read_topology
+from search.cluster.topology import Link, Topology, alltoall_limit
+from search.cluster.topology_file import parse_conf, parse_yaml, read_topology
 from search.errors import UserError
 
 CLUSTERS = Path(__file__).resolve().parent.parent / "doc" / "clusters"
@@ -29,7 +30,7 @@ def test_shipped_clusters(name, switches, hosts):
 
 
 def test_keys_are_case_insensitive_and_lines_continue():
-    tree = parse_topology("switchname=a NODES=n[0-1] \\\n  linkspeed=10 # fast\n\n", "f")
+    tree = parse_conf("switchname=a NODES=n[0-1] \\\n  linkspeed=10 # fast\n\n", "f")
     assert tree == Topology(("n0", "n1"), ("a",), (Link("a", "n0", 10), Link("a", "n1", 10)))
 
 
@@ -59,7 +60,7 @@ def test_keys_are_case_insensitive_and_lines_continue():
 )
 def test_what_is_no_tree_is_refused_with_line_and_reason(text, place, word):
     with pytest.raises(UserError) as error:
-        parse_topology(text, "f")
+        parse_conf(text, "f")
     assert str(error.value).startswith(place)
     assert word in str(error.value)
 
@@ -120,5 +121,57 @@ def test_limit_is_the_busiest_directed_link_of_all_messages(tree, data):
 
 
 def test_limit_is_unknown_where_a_speed_is():
-    tree = parse_topology("SwitchName=a Nodes=n[0-1]", "f")
+    tree = parse_conf("SwitchName=a Nodes=n[0-1]", "f")
     assert alltoall_limit(tree, {"n0": 1, "n1": 1}, 10) is None
+
+
+YAML = """
+- topology: other
+  flat: true
+- topology: fabric
+  cluster_default: true
+  tree:
+    switches:
+      - switch: root
+        children: s[0-1]
+        link_speed: 10000
+      - switch: s0
+        nodes: node[01-02]
+      - switch: s1
+        nodes: node[03-04]
+        link_speed: 1000
+"""
+
+
+def test_yaml_tells_the_same_tree(tmp_path):
+    conf = parse_conf(
+        "SwitchName=root Switches=s[0-1] LinkSpeed=10000\nSwitchName=s0 Nodes=node[01-02]\n"
+        "SwitchName=s1 Nodes=node[03-04] LinkSpeed=1000\n",
+        "f",
+    )
+    path = tmp_path / "topology.yaml"
+    path.write_text(YAML)
+    assert read_topology(path) == conf
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "word"),
+    [
+        ("", "f:", "a list with"),
+        ("- topology: [", "f:1", "not YAML"),
+        ("topology: x", "f:", "a list with"),
+        ("- topology: x\n  flat: true", "f:", "one tree"),
+        ("- tree: {switches: []}", "f:", "no list of switches"),
+        ("- tree: {switches: [{switch: a, nodes: n1}]}\n" * 2, "f:", "cluster_default"),
+        ("- tree:\n    switches:\n    - nodes: n1", "f:3", "switch: NAME"),
+        ("- tree:\n    switches:\n    - {switch: a, node: n1}", "f:3", "'node'"),
+        ("- tree:\n    switches:\n    - {switch: a, nodes: n1, link_speed: x}", "f:3", "LinkSpeed"),
+        ("- tree: {switches: [{switch: a, nodes: n1},\n  {switch: b, nodes: n1}]}", "f:2", "n1"),
+        ("- tree: {switches: [{switch: '$(x)', nodes: n1}]}", "f:1", "not a name"),
+    ],
+)
+def test_bad_yaml_is_refused_with_its_place(text, place, word):
+    with pytest.raises(UserError) as caught:
+        parse_yaml(text, "f")
+    assert str(caught.value).startswith(place)
+    assert word in str(caught.value)

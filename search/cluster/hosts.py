@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from search.cluster import slurm
 from search.cluster.hostlist import check_name, expand, short_name
-from search.cluster.topology import Link, Topology, read_topology, single_switch
+from search.cluster.topology import Link, Topology, single_switch
+from search.cluster.topology_file import read_topology
 from search.errors import UserError
 from search.files import write_whole
 
@@ -83,14 +85,12 @@ def make_cluster(options: Any, environment: Mapping[str, str]) -> Cluster:
     else:
         kind, hosts = _real_hosts(options, environment)
         names = [host.name for host in hosts]
-        topology = (
-            read_topology(Path(options.topology)) if options.topology else single_switch(names)
-        )
+        topology = _real_topology(options, environment, names)
         known = {short_name(name) for name in topology.hosts}
         for name in names:
             if short_name(name) not in known:
                 raise UserError(
-                    f"{options.topology}: host {name} is missing: every host of "
+                    f"{options.topology or slurm.SOURCE}: host {name} is missing: every host of "
                     "the job must hang off a switch"
                 )
     slots = sum(host.slots for host in hosts)
@@ -110,6 +110,14 @@ def make_cluster(options: Any, environment: Mapping[str, str]) -> Cluster:
         options.launcher,
         options.buffer if options.emulate else 0,
     )
+
+
+def _real_topology(options: Any, environment: Mapping[str, str], names: Sequence[str]) -> Topology:
+    """The tree of a file, else of the Slurm job, else one switch."""
+    if options.topology:
+        return read_topology(Path(options.topology))
+    told = slurm.job_topology(environment, len(names)) if options.launcher == "srun" else None
+    return told or single_switch(names)
 
 
 def _real_hosts(options: Any, environment: Mapping[str, str]) -> tuple[str, list[Host]]:

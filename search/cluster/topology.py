@@ -1,12 +1,11 @@
-"""The tree of switches: Slurm's topology.conf read, checked, and its physical limit."""
+"""The tree of switches, checked, and its physical limit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from search.cluster.hostlist import check_name, expand, short_name
+from search.cluster.hostlist import short_name
 from search.errors import UserError
 
 PAYLOAD_SHARE = 1448 / 1538
@@ -110,7 +109,9 @@ def alltoall_limit(
 
 
 @dataclass(frozen=True)
-class _Line:
+class SwitchLine:
+    """What a source says of one switch; ``where`` is the place for errors."""
+
     where: str
     name: str
     nodes: tuple[str, ...]
@@ -118,81 +119,8 @@ class _Line:
     mbit: float | None
 
 
-def read_topology(path: Path) -> Topology:
-    """Read a topology.conf; raise UserError with file and line where it is no tree."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not a text file"
-        raise UserError(f"cannot read topology file {path}: {reason}") from error
-    return parse_topology(text, str(path))
-
-
-def parse_topology(text: str, source: str) -> Topology:
-    """Parse topology.conf text; ``source`` names it in errors."""
-    lines = [_parse_line(*pair) for pair in _logical_lines(text, source)]
-    if not lines:
-        raise UserError(
-            f"{source}: no switch found: a line such as "
-            "'SwitchName=s0 Nodes=n[0-3] LinkSpeed=1000' is expected"
-        )
-    return _tree(lines, source)
-
-
-def _logical_lines(text: str, source: str) -> Iterable[tuple[str, str]]:
-    """Pairs of (place, line) without comments, continuation lines joined."""
-    joined, start = "", 0
-    for number, raw in enumerate(text.splitlines(), 1):
-        start = start or number
-        line = raw.split("#", 1)[0].rstrip()
-        if line.endswith("\\"):
-            joined += line[:-1] + " "
-            continue
-        joined += line
-        if joined.strip():
-            yield f"{source}:{start}", joined.strip()
-        joined, start = "", 0
-    if joined.strip():
-        yield f"{source}:{start}", joined.strip()
-
-
-def _parse_line(where: str, line: str) -> _Line:
-    values: dict[str, str] = {}
-    for word in line.split():
-        key, equals, value = word.partition("=")
-        key = key.lower()
-        if key not in ("switchname", "nodes", "switches", "linkspeed") or not equals or not value:
-            raise UserError(
-                f"{where}: {word[:80]!r} found where SwitchName=, Nodes=, Switches= "
-                "or LinkSpeed= with a value is expected"
-            )
-        if key in values:
-            raise UserError(f"{where}: {word[:80]!r} is given twice on one line")
-        values[key] = value
-    if "switchname" not in values:
-        raise UserError(f"{where}: SwitchName= is expected on every line")
-    return _Line(
-        where,
-        check_name(values["switchname"], where),
-        tuple(expand(values.get("nodes", ""), where)),
-        tuple(expand(values.get("switches", ""), where)),
-        _speed(values.get("linkspeed"), where),
-    )
-
-
-def _speed(text: str | None, where: str) -> float | None:
-    if text is None:
-        return None
-    try:
-        mbit = float(text)
-    except ValueError:
-        mbit = 0.0
-    if not 0 < mbit < 1e9:
-        raise UserError(f"{where}: LinkSpeed={text[:40]} is not a speed in Mbit/s")
-    return mbit
-
-
-def _tree(lines: Sequence[_Line], source: str) -> Topology:
+def build_tree(lines: Sequence[SwitchLine], source: str) -> Topology:
+    """The tree of all switches; UserError with place and reason where it is none."""
     switches = {line.name: line for line in lines}
     if len(switches) < len(lines):
         twice = next(a for a in lines if switches[a.name] is not a)
@@ -236,7 +164,7 @@ def _check_short_names(hosts: Sequence[str], source: str) -> None:
             raise UserError(f"{source}: {other} and {host} have the same short name")
 
 
-def _check_reach(topology: Topology, root: _Line, switches: Mapping[str, _Line]) -> None:
+def _check_reach(topology: Topology, root: SwitchLine, switches: Mapping[str, SwitchLine]) -> None:
     """Every switch is reached from the root and has a host below it."""
     reached, waiting = set(), [root.name]
     while waiting:

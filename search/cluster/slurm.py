@@ -1,0 +1,79 @@
+"""What Slurm's environment says of the switches above the hosts of a job."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Mapping
+
+from search.cluster.hostlist import check_name
+from search.cluster.topology import SwitchLine, Topology, build_tree
+from search.errors import EnvironmentFailure, UserError
+
+SOURCE = "SLURM_TOPOLOGY_ADDR"
+TOP = "slurm-top"
+"""Stands above the highest switches, which Slurm's addresses leave out where there are several."""
+SRUN_SECONDS = 60
+
+
+def ask_addresses(hosts: int) -> list[str]:
+    """One line ``address pattern`` from each host of the job; they differ from host to host."""
+    argv = ["srun", f"--nodes={hosts}", f"--ntasks={hosts}", "--ntasks-per-node=1", "--input=none"]
+    argv += ["printenv", SOURCE, f"{SOURCE}_PATTERN"]
+    try:
+        done = subprocess.run(
+            argv, capture_output=True, text=True, timeout=SRUN_SECONDS, check=False
+        )
+    except OSError as error:
+        raise EnvironmentFailure(f"cannot run srun: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        raise EnvironmentFailure(f"srun says nothing within {SRUN_SECONDS} s") from error
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise EnvironmentFailure(f"srun cannot ask the hosts for {SOURCE}: {reason}")
+    return done.stdout.split()
+
+
+def tree_of_addresses(words: Iterable[str]) -> Topology | None:
+    """The tree of addresses such as ``s0.s4.node7``; patterns such as ``switch.switch.node``
+    among them are passed over. None if no address names a switch.
+
+    Raises UserError where they contradict each other.
+    """
+    nodes: dict[str, set[str]] = {}
+    children: dict[str, set[str]] = {}
+    for word in words:
+        names = [check_name(name, SOURCE) for name in word.split(".")]
+        if names[-1] == "node" and set(names[:-1]) <= {"switch", "block"}:
+            continue
+        above = [TOP, *names[:-1]]
+        for upper, lower in zip(above, above[1:]):
+            children.setdefault(upper, set()).add(lower)
+        nodes.setdefault(above[-1], set()).add(names[-1])
+    tops = children.get(TOP, set())
+    if not tops:
+        return None
+    if len(tops) == 1 and TOP not in nodes:
+        del children[TOP]
+    switches = sorted({*nodes, *children, *tops})
+    return build_tree([_line(name, nodes, children) for name in switches], SOURCE)
+
+
+def _line(name: str, nodes: Mapping[str, set[str]], children: Mapping[str, set[str]]) -> SwitchLine:
+    return SwitchLine(
+        SOURCE,
+        name,
+        tuple(sorted(nodes.get(name, ()))),
+        tuple(sorted(children.get(name, ()))),
+        None,
+    )
+
+
+def job_topology(environment: Mapping[str, str], hosts: int) -> Topology | None:
+    """The switches above the hosts of this job, if Slurm was told of any."""
+    address = environment.get(SOURCE, "")
+    if "." not in address:
+        return None
+    try:
+        return tree_of_addresses(ask_addresses(hosts))
+    except UserError as error:
+        raise EnvironmentFailure(f"{error}: --topology=FILE names a file instead") from error
