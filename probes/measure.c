@@ -479,6 +479,24 @@ static void serve(void)
     } while (request.verb != QUIT);
 }
 
+/* Rank 0: print the rankings that number the ranks of this job in a way of their own. Only where
+ * ATALL_SOURCE has every algorithm has it rankings for sure. */
+static void print_rankings(void)
+{
+    int is_switch_own = 0, is_interleaved_own = 0;
+#ifdef ATALL_EVERY
+    const int *order = state->rankings;
+    size_t bytes = (size_t)ranks * sizeof *order;
+    for (int i = 0; order && i < ranks; i++) {
+        is_switch_own |= order[i] != i;
+        is_interleaved_own |= order[ranks + i] != i;
+    }
+    is_interleaved_own = is_interleaved_own && memcmp(order, order + ranks, bytes) != 0;
+#endif
+    printf("\"rankings\": [\"index\"%s%s]", is_switch_own ? ", \"switch\"" : "",
+           is_interleaved_own ? ", \"interleaved\"" : "");
+}
+
 /* Say who is here: the library, and each rank's host; the first rank of a host counts for it. */
 static void introduce(void)
 {
@@ -501,7 +519,9 @@ static void introduce(void)
         printf("\", \"hosts\": [");
         for (int i = 0; i < ranks; i++)
             printf("%s\"%s\"", i ? ", " : "", names + (size_t)i * sizeof name);
-        printf("]}\n");
+        printf("], ");
+        print_rankings();
+        printf("}\n");
         fflush(stdout);
     }
     free(names);

@@ -47,16 +47,26 @@ class Number:
     walk: str | tuple[int, ...]
     about: str
     when: Mapping[str, tuple[str, ...]]
+    names: tuple[str, ...] = ()
+    """what its values 0, 1, ... are called in labels, if they have names; a label leaves out 0"""
+
+    def text(self, value: int) -> str:
+        """A value as it stands in labels."""
+        return self.names[value] if self.names else str(value)
 
     @property
     def range(self) -> str:
         """What it may be, for people."""
+        if self.names:
+            return ", ".join(self.names)
         if isinstance(self.walk, str):
             return f"{self.least} to {self.most}"
         return f"from {self.least}, tried: {', '.join(map(str, self.walk))}"
 
-    def candidates(self, ranks: int) -> list[int]:
-        """Values to try on so many ranks: those listed, or a walk and the largest."""
+    def candidates(self, ranks: int, few: bool = False) -> list[int]:
+        """Values to try on so many ranks: those listed, or a walk and the largest; or a few."""
+        if few:
+            return self.candidates(ranks)[: 1 if self.names else 2]
         if not isinstance(self.walk, str):
             return [*self.walk]
         assert self.most is not None
@@ -94,14 +104,14 @@ class Algorithm:
         choices = itertools.product(*(parameter.values for parameter in self.enumerated))
         return [Body(self, tuple(zip(names, values))) for values in choices]
 
-    def variants(self, ranks: int) -> list[Variant]:
+    def variants(self, ranks: int, few: bool = False) -> list[Variant]:
         """Every body with every candidate value of its numbers, if it serves so many ranks."""
         if not self.serves(ranks):
             return []
         found = []
         for body in self.bodies():
             names = [number.name for number in body.numbers]
-            for values in itertools.product(*(n.candidates(ranks) for n in body.numbers)):
+            for values in itertools.product(*(n.candidates(ranks, few) for n in body.numbers)):
                 found.append(Variant(body, tuple(zip(names, values))))
         return found
 
@@ -156,11 +166,23 @@ class Variant:
 
     @property
     def label(self) -> str:
-        return make_label(self.body.algorithm.name, self.body.binding + self.values)
+        numbers = {number.name: number for number in self.body.numbers}
+        values = tuple(
+            (name, numbers[name].text(value))
+            for name, value in self.values
+            if value or not numbers[name].names
+        )
+        return make_label(self.body.algorithm.name, self.body.binding + values)
 
     @property
     def needs(self) -> tuple[str, ...]:
         return self.body.algorithm.needs
+
+    def named(self, name: str) -> str | None:
+        """The value of a number with names, by its name; None if the variant has no such one."""
+        value = dict(self.values).get(name)
+        number = next((n for n in self.body.numbers if n.name == name), None)
+        return number.names[value] if number and value is not None else None
 
 
 def make_label(name: str, binding: tuple[tuple[str, Any], ...]) -> str:
@@ -193,8 +215,11 @@ class Catalogue:
         for algorithm in self.algorithms:
             yield from algorithm.bodies()
 
-    def variants(self, ranks: int, only: tuple[str, ...] = ()) -> list[Variant]:
-        """All variants for so many ranks; ``only`` names algorithms, native stays always."""
+    def variants(self, ranks: int, only: tuple[str, ...] = (), few: bool = False) -> list[Variant]:
+        """All variants for so many ranks; ``only`` names algorithms, native stays always.
+
+        ``few``: of each number only the first two candidates, of one with names the first.
+        """
         known = {algorithm.name for algorithm in self.algorithms}
         for name in only:
             if name not in known:
@@ -203,30 +228,33 @@ class Catalogue:
             variant
             for algorithm in self.algorithms
             if not only or algorithm.name in (*only, "native")
-            for variant in algorithm.variants(ranks)
+            for variant in algorithm.variants(ranks, few)
         ]
 
     def variant(self, label: str) -> Variant:
         """The variant with this label; UserError if there is none."""
         match = re.fullmatch(r"([a-z_0-9]+)(?:\(([^()]*)\))?", label)
-        given = (
-            dict(item.partition("=")[::2] for item in (match[2] or "").split(",") if item)
-            if match
-            else {}
-        )
+        items = [item for item in (match[2] or "").split(",") if item] if match else []
+        given = dict(item.partition("=")[::2] for item in items)
         for body in self.bodies():
-            names = {number.name for number in body.numbers}
-            wanted = len(names) + len(body.binding)
-            if not match or body.algorithm.name != match[1] or len(given) != wanted:
+            must = {number.name for number in body.numbers if not number.names}
+            may = {number.name for number in body.numbers} | dict(body.binding).keys()
+            if not match or body.algorithm.name != match[1] or len(given) < len(items):
                 continue
-            if all(given.get(k) == v for k, v in body.binding) and names <= given.keys():
+            if not must <= given.keys() <= may:
+                continue
+            if all(given.get(k) == v for k, v in body.binding):
                 values = ((n.name, _number(n, given, label)) for n in body.numbers)
                 return Variant(body, tuple(values))
         raise UserError(f"no variant {label!r} in the catalogue: 'make list' shows what there is")
 
 
 def _number(number: Number, given: Mapping[str, str], label: str) -> int:
-    text = given[number.name]
+    text = given.get(number.name, number.text(0))
+    if number.names:
+        if text not in number.names:
+            raise UserError(f"{label!r}: {number.name} is one of {', '.join(number.names)}")
+        return number.names.index(text)
     if not re.fullmatch(r"\d{1,9}", text) or int(text) < number.least:
         raise UserError(f"{label!r}: {number.name} is a number from {number.least}")
     return int(text)
@@ -239,11 +267,12 @@ def _known(name: str, names: Mapping[str, object]) -> str:
 
 
 def _read_number(name: str, matter: Mapping[str, Any]) -> Number:
-    walk = matter["walk"]
+    words = tuple(matter.get("names", ()))
+    walk: Any = list(range(len(words))) if words else matter["walk"]
     listed = isinstance(walk, list)
     return Number(
         name,
-        matter["least"],
+        0 if words else matter["least"],
         None if listed else matter["most"],
         tuple(walk) if listed else _known(walk, WALKS),
         matter["about"],
@@ -251,6 +280,7 @@ def _read_number(name: str, matter: Mapping[str, Any]) -> Number:
             key: tuple(value) if isinstance(value, list) else (value,)
             for key, value in matter.get("when", {}).items()
         },
+        words,
     )
 
 

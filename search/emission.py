@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from search.algorithm import Body, Catalogue
+from search.algorithm import Body, Catalogue, Number
 from search.decision import Cutoff, Decision, TreeNode
 from search.errors import UserError
 from search.expression import as_c
@@ -122,14 +122,24 @@ def _needed_helpers(environment: Environment, bodies: Iterable[_RenderedBody]) -
     return [helpers[name] for name in order if name in needed]
 
 
-def _row(cutoff: Cutoff, numbers: Sequence[str]) -> dict[str, Any]:
-    values = dict(cutoff.variant.values)
+def _word(number: Number, value: int) -> Markup:
+    """The enumerator of a named value."""
+    return symbol(f"ATALL_{number.name}_{number.names[value]}".upper())
+
+
+def _row(cutoff: Cutoff, numbers: Sequence[Number]) -> dict[str, Any]:
+    values = {
+        name: _word(number, value) if number.names else value
+        for number in numbers
+        for name, value in cutoff.variant.values
+        if name == number.name
+    }
     most = Markup("SIZE_MAX") if cutoff.most is None else cutoff.most
     return {
         "why": comment(cutoff.why or "by hand"),
         "most": most,
         "constant": symbol(cutoff.variant.body.symbol.upper()),
-        "numbers": Markup(", ".join(f".{n} = {values[n]}" for n in numbers if n in values) or "0"),
+        "numbers": Markup(", ".join(f".{name} = {value}" for name, value in values.items()) or "0"),
     }
 
 
@@ -139,7 +149,7 @@ def _table_comment(ranks: int, last: bool) -> Markup:
     return comment(f"{measured}; for {served}.")
 
 
-def _tables(decision: Decision, numbers: Sequence[str]) -> list[dict[str, Any]]:
+def _tables(decision: Decision, numbers: Sequence[Number]) -> list[dict[str, Any]]:
     count = len(decision.tables)
     return [
         {
@@ -157,6 +167,12 @@ def _bodies_in_use(decision: Decision, catalogue: Catalogue) -> list[Body]:
     """Those that a row names, and native, in the catalogue's order."""
     used = {c.variant.body.label for table in decision.tables for c in table.cutoffs} | {"native"}
     return [body for body in catalogue.bodies() if body.label in used]
+
+
+def _uses_tree(decision: Decision) -> bool:
+    """Whether a row needs the tree, or numbers the ranks by it."""
+    rows = [cutoff.variant for table in decision.tables for cutoff in table.cutoffs]
+    return any("topology" in row.needs or dict(row.values).get("ranking") for row in rows)
 
 
 def _tree(decision: Decision) -> list[dict[str, Any]]:
@@ -185,19 +201,23 @@ def emit_c(
         ranks=int(tuned.get("ranks", 0)),
         hosts=len(tuned.get("hosts", [])),
         fingerprint=comment_text(str(tuned.get("fingerprint", ""))),
-        tree=_tree(decision) if any("topology" in body.algorithm.needs for body in chosen) else [],
+        tree=_tree(decision) if all_bodies or _uses_tree(decision) else [],
         parameters=[
             {
                 "name": symbol(number.name),
                 "quoted": literal(number.name),
                 "least": number.least,
                 "about": comment(number.about),
+                "list": literal("".join(f"{name}," for name in number.names))
+                if number.names
+                else Markup("NULL"),
+                "words": [{"constant": _word(number, value)} for value in range(len(number.names))],
             }
             for number in catalogue.numbers
         ],
         helpers=_needed_helpers(environment, bodies),
         bodies=bodies,
-        tables=_tables(decision, [number.name for number in catalogue.numbers]),
+        tables=_tables(decision, catalogue.numbers),
     )
 
 

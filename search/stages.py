@@ -144,7 +144,7 @@ def start_job(
     every = replace(generic, tree=hashed_tree(site.cluster.topology))
     write_whole(source, emit_c(every, catalogue, TEMPLATES, all_bodies=True))
     write_whole(place.build / "alltoall.h", emit_h(TEMPLATES))
-    site.tools.compile_job(source, place.build / program, define)
+    site.tools.compile_job(source, place.build / program, ["ATALL_EVERY", *define])
     return site.start_job(place.build / program)
 
 
@@ -165,7 +165,9 @@ def tune_stage(
     compare_fingerprint(console, place, fields, journal)
     if journal.torn:
         console.print("tune: the journal's last line was cut off and is measured again")
-    variants = catalogue.variants(cluster.ranks, tuple(settings["only"]))
+    few = settings["effort"] == "quick"
+    every = catalogue.variants(cluster.ranks, tuple(settings["only"]), few)
+    variants = [variant for variant in every if variant.named("ranking") in (None, *job.rankings)]
     sizes = settings["sizes"]
     begin = time.monotonic()
     deadline = begin + settings["time_limit"] if settings["time_limit"] else None

@@ -23,16 +23,35 @@ def test_needs_keep_variants_out(catalogue):
 
 def test_numbers_range_from_least_to_most(catalogue):
     def values(ranks, name):
-        return [
+        found = {
             dict(v.values)[name]
             for v in catalogue.variants(ranks)
             if name in dict(v.values) and v.body.algorithm.name in ("ring", "bruck")
-        ]
+        }
+        return sorted(found)
 
     assert values(16, "barriers") == [1, 2, 4, 8, 14]
     assert values(9, "radix") == [2, 4, 8, 9]
     assert values(2, "barriers") == []
-    assert catalogue.variant("ring(sync=barrier,barriers=5)").values == (("barriers", 5),)
+    assert catalogue.variant("ring(sync=barrier,barriers=5)").values == (
+        ("barriers", 5),
+        ("ranking", 0),
+    )
+
+
+def test_names_of_numbers_stand_in_labels(catalogue):
+    plain, other = (catalogue.variant(f"ring(sync=none{r})") for r in ("", ",ranking=switch"))
+    assert catalogue.variant("ring(sync=none,ranking=index)") == plain
+    assert plain.label == "ring(sync=none)"
+    assert other.label == "ring(sync=none,ranking=switch)"
+    assert (plain.named("ranking"), other.named("ranking")) == ("index", "switch")
+    assert catalogue.variant("native").named("ranking") is None
+
+
+def test_a_few_are_the_first_of_each(catalogue):
+    few = {variant.label for variant in catalogue.variants(16, few=True)}
+    assert {"bruck(radix=2)", "bruck(radix=4)", "ring(sync=none)"} <= few
+    assert not any("radix=8" in label or "ranking" in label for label in few)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +66,8 @@ def test_numbers_range_from_least_to_most(catalogue):
         "bruck(radix=1)",
         "ring(sync=none,barriers=1)",
         "bruck(radix=x)",
-        "bruck(radix=2,radix=3,x=1)",
+        "bruck(radix=2,radix=3)",
+        "ring(sync=none,ranking=random)",
         "bruck(radix=-2)",
         "native()",
         "simple(order=index);",
@@ -57,7 +77,7 @@ def test_what_is_no_label_is_refused(catalogue, label):
     if label == "native()":
         assert catalogue.variant(label).label == "native"
         return
-    with pytest.raises(UserError, match="no variant|is a number"):
+    with pytest.raises(UserError, match="no variant|is a number|is one of"):
         catalogue.variant(label)
 
 

@@ -68,6 +68,8 @@ class Job:
             raise
         self.library = " ".join(str(answer["library"]).replace("Version:", "").split())
         self.hosts: list[str] = answer["hosts"]
+        self.rankings: list[str] = answer["rankings"]
+        """the values of ``ranking`` that number these ranks each in a way of its own"""
 
     def ask(self, request: str, seconds: float) -> dict[str, Any]:
         """Send one request and return its answer; JobLost after ``seconds`` or if it ends."""

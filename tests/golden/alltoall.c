@@ -32,10 +32,18 @@ struct atall_values {
     int barriers;
     /* base of the digits: about (radix-1) log_radix p messages */
     int radix;
+    /* ranks numbered as they are, switch after switch, or one from each switch in turn */
+    int ranking;
     /* bytes of a part; a token leaves while the last part is on its way; 0: blocks are whole */
     int segment;
     /* sends, and receives, under way at a time */
     int window;
+};
+
+enum {
+    ATALL_RANKING_INDEX,
+    ATALL_RANKING_SWITCH,
+    ATALL_RANKING_INTERLEAVED,
 };
 
 /* One call: the user's arguments and what the communicator keeps for us. */
@@ -49,6 +57,8 @@ struct atall_call {
     size_t block_bytes;                /* data to each peer: the same on all ranks */
     MPI_Comm comm;                     /* ours: no user's receive can match our messages */
     int rank, ranks;
+    const int *ranking;    /* the rank of each number; NULL: itself */
+    int number;            /* of this rank */
     MPI_Request *requests; /* room for 2 * ranks */
     char *scratch;
     bool has_scratch; /* as much as the algorithm wants; the same on all ranks */
@@ -72,6 +82,12 @@ struct atall_place {
     } while (0)
 
 /* ---- what algorithms call ---------------------------------------------------------------- */
+
+/* The rank that has a number in the ranking of a call. */
+static int atall_ranked(const struct atall_call *call, int number)
+{
+    return call->ranking ? call->ranking[number] : number;
+}
 
 /* Where the block for a peer begins. */
 static const char *atall_send_block(const struct atall_call *call, int to)
@@ -99,9 +115,11 @@ static int atall_irecv(const struct atall_call *call, int from, MPI_Request *req
                       ATALL_TAG_BLOCK, call->comm, request);
 }
 
-/* Send one peer its block while receiving that of another, which may be the same. */
-static int atall_exchange(const struct atall_call *call, int to, int from)
+/* Send one peer its block while receiving that of another, which may be the same; both by their
+ * numbers in the ranking. */
+static int atall_exchange(const struct atall_call *call, int to_number, int from_number)
 {
+    int to = atall_ranked(call, to_number), from = atall_ranked(call, from_number);
     return PMPI_Sendrecv(atall_send_block(call, to), call->sendcount, call->sendtype, to,
                          ATALL_TAG_BLOCK, atall_recv_block(call, from), call->recvcount,
                          call->recvtype, from, ATALL_TAG_BLOCK, call->comm, MPI_STATUS_IGNORE);
@@ -164,10 +182,10 @@ static int atall_native(const struct atall_call *call)
  */
 static int atall_ring_none(const struct atall_call *call)
 {
-    const int p = call->ranks, rank = call->rank;
+    const int p = call->ranks, own = call->number;
     ATALL_TRY(atall_copy_own(call));
     for (int step = 1; step < p; step++) {
-        ATALL_TRY(atall_exchange(call, (rank + step) % p, (rank - step + p) % p));
+        ATALL_TRY(atall_exchange(call, (own + step) % p, (own - step + p) % p));
     }
     return MPI_SUCCESS;
 }
@@ -180,14 +198,15 @@ static int atall_ring_none(const struct atall_call *call)
  */
 static int atall_simple_shifted(const struct atall_call *call)
 {
-    const int p = call->ranks;
+    const int p = call->ranks, own = call->number;
+    MPI_Request *requests = call->requests;
     int posted = 0;
     for (int i = 1; i < p; i++)
-        ATALL_TRY(atall_irecv(call, (call->rank - i + p) % p, &call->requests[posted++]));
+        ATALL_TRY(atall_irecv(call, atall_ranked(call, (own - i + p) % p), &requests[posted++]));
     for (int i = 1; i < p; i++)
-        ATALL_TRY(atall_isend(call, (call->rank + i) % p, &call->requests[posted++]));
+        ATALL_TRY(atall_isend(call, atall_ranked(call, (own + i) % p), &requests[posted++]));
     ATALL_TRY(atall_copy_own(call));
-    return PMPI_Waitall(posted, call->requests, MPI_STATUSES_IGNORE);
+    return PMPI_Waitall(posted, requests, MPI_STATUSES_IGNORE);
 }
 
 /*
@@ -199,12 +218,12 @@ static int atall_simple_shifted(const struct atall_call *call)
  */
 static int atall_bruck(const struct atall_call *call)
 {
-    const int p = call->ranks, radix = call->values.radix;
+    const int p = call->ranks, own = call->number, radix = call->values.radix;
     const size_t n = call->block_bytes;
     char *blocks = call->scratch, *packed = blocks + p * n, *arrived = packed + p * n;
 
     for (int i = 0; i < p; i++)
-        ATALL_TRY(atall_pack(call, (call->rank + i) % p, blocks + i * n));
+        ATALL_TRY(atall_pack(call, atall_ranked(call, (own + i) % p), blocks + i * n));
     for (long place = 1; place < p; place *= radix) {
         int posted = 0, at = 0;
         for (long hop = place; hop < p && hop < place * radix; hop += place) {
@@ -212,8 +231,9 @@ static int atall_bruck(const struct atall_call *call)
             for (int i = 0; i < p; i++)
                 if (i / place % radix == hop / place)
                     memcpy(packed + at++ * n, blocks + i * n, n);
-            int bytes = (int)((at - first) * n), to = (int)((call->rank + hop) % p);
-            int from = (int)((call->rank - hop + p) % p);
+            int bytes = (int)((at - first) * n);
+            int to = atall_ranked(call, (int)((own + hop) % p));
+            int from = atall_ranked(call, (int)((own - hop + p) % p));
             ATALL_TRY(PMPI_Irecv(arrived + first * n, bytes, MPI_BYTE, from, ATALL_TAG_BLOCK,
                                  call->comm, &call->requests[posted++]));
             ATALL_TRY(PMPI_Isend(packed + first * n, bytes, MPI_BYTE, to, ATALL_TAG_BLOCK,
@@ -227,7 +247,7 @@ static int atall_bruck(const struct atall_call *call)
                     memcpy(blocks + i * n, arrived + at++ * n, n);
     }
     for (int i = 0; i < p; i++)
-        ATALL_TRY(atall_unpack(call, blocks + i * n, (call->rank - i + p) % p));
+        ATALL_TRY(atall_unpack(call, blocks + i * n, atall_ranked(call, (own - i + p) % p)));
     return MPI_SUCCESS;
 }
 
@@ -244,10 +264,10 @@ static size_t atall_bruck_memory(size_t p, size_t n, const struct atall_values *
  */
 static int atall_pair_none(const struct atall_call *call)
 {
-    const int p = call->ranks, rank = call->rank;
+    const int p = call->ranks, own = call->number;
     ATALL_TRY(atall_copy_own(call));
     for (int step = 1; step < p; step++) {
-        ATALL_TRY(atall_exchange(call, rank ^ step, rank ^ step));
+        ATALL_TRY(atall_exchange(call, own ^ step, own ^ step));
     }
     return MPI_SUCCESS;
 }
@@ -298,21 +318,21 @@ struct atall_table {
 /* Published cut-offs, not measured; for those numbers of ranks that all its rows serve. */
 static const struct atall_row atall_rows_0[] = {
     /* MPICH: Bruck up to 256 bytes */
-    { 256, ATALL_BRUCK, { .radix = 2 } },
+    { 256, ATALL_BRUCK, { .radix = 2, .ranking = ATALL_RANKING_INDEX } },
     /* MPICH: all posted up to 32 KiB */
-    { 32768, ATALL_SIMPLE_SHIFTED, { 0 } },
+    { 32768, ATALL_SIMPLE_SHIFTED, { .ranking = ATALL_RANKING_INDEX } },
     /* MPICH: pairwise above, by xor on a power of two */
-    { SIZE_MAX, ATALL_PAIR_NONE, { 0 } },
+    { SIZE_MAX, ATALL_PAIR_NONE, { .ranking = ATALL_RANKING_INDEX } },
 };
 
 /* Published cut-offs, not measured; for any number of ranks. */
 static const struct atall_row atall_rows_1[] = {
     /* MPICH: Bruck up to 256 bytes */
-    { 256, ATALL_BRUCK, { .radix = 2 } },
+    { 256, ATALL_BRUCK, { .radix = 2, .ranking = ATALL_RANKING_INDEX } },
     /* MPICH: all posted up to 32 KiB */
-    { 32768, ATALL_SIMPLE_SHIFTED, { 0 } },
+    { 32768, ATALL_SIMPLE_SHIFTED, { .ranking = ATALL_RANKING_INDEX } },
     /* MPICH: pairwise above, by distance otherwise */
-    { SIZE_MAX, ATALL_RING_NONE, { 0 } },
+    { SIZE_MAX, ATALL_RING_NONE, { .ranking = ATALL_RANKING_INDEX } },
 };
 
 static const struct atall_table atall_tables[] = {
@@ -360,14 +380,29 @@ struct atall_number {
     const char *name;
     int least;
     size_t offset;
+    const char *words; /* its values 0, 1, ... by name, each followed by a comma; or NULL */
 };
 
+/* clang-format off */
 static const struct atall_number atall_numbers[] = {
-    { "barriers", 1, offsetof(struct atall_values, barriers) },
-    { "radix", 2, offsetof(struct atall_values, radix) },
-    { "segment", 0, offsetof(struct atall_values, segment) },
-    { "window", 1, offsetof(struct atall_values, window) },
+    { "barriers", 1, offsetof(struct atall_values, barriers), NULL },
+    { "radix", 2, offsetof(struct atall_values, radix), NULL },
+    { "ranking", 0, offsetof(struct atall_values, ranking), "index,switch,interleaved," },
+    { "segment", 0, offsetof(struct atall_values, segment), NULL },
+    { "window", 1, offsetof(struct atall_values, window), NULL },
 };
+
+/* The place of a word among those that a comma follows; -1: it is none of them. */
+static long atall_find_word(const char *words, const char *word, size_t length)
+{
+    for (long place = 0; *words; place++) {
+        size_t other = strcspn(words, ",");
+        if (other == length && strncmp(words, word, length) == 0)
+            return place;
+        words += other + 1;
+    }
+    return -1;
+}
 
 /* Take "name=value" if it is one of the numbers above. */
 static bool atall_take_number(const char *item, size_t length, struct atall_values *values)
@@ -379,7 +414,11 @@ static bool atall_take_number(const char *item, size_t length, struct atall_valu
         if (length <= name + 1 || strncmp(item, number->name, name) != 0 || item[name] != '=')
             continue;
         long value = strtol(item + name + 1, &end, 10);
-        if (end != item + length || value < number->least || value > INT_MAX)
+        if (number->words)
+            value = atall_find_word(number->words, item + name + 1, length - name - 1);
+        else if (end != item + length)
+            return false;
+        if (value < number->least || value > INT_MAX)
             return false;
         *(int *)((char *)values + number->offset) = (int)value;
         return true;
@@ -638,6 +677,7 @@ static int atall_run(const struct atall_state *state, const struct atall_row *ro
         .comm = state->comm,
         .rank = state->rank,
         .ranks = state->place.ranks,
+        .number = state->rank,
         .requests = state->requests,
         .scratch = state->scratch,
         .has_scratch = atall_has_scratch(state, row, block_bytes),
