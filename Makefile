@@ -20,8 +20,12 @@ config.mk:
 generated/alltoall.c:
 	$(Q)$(RUN) emit
 
-probe tune decide emit bench list:
+probe tune decide emit list:
 	$(Q)$(RUN) $@
+
+# With COMPETITORS=1 also against each of the library's own algorithms; SIZES=8K,64K for those only.
+bench:
+	$(Q)$(RUN) bench $(if $(COMPETITORS),--competitors) $(if $(SIZES),--sizes='$(SIZES)')
 
 # One exchange of BLOCK bytes to each peer as a picture; of the chosen variant, or of VARIANT.
 timeline:

@@ -14,7 +14,8 @@
  *
  * BLOCK is bytes to each peer. It includes the file whose algorithms it measures (ATALL_SOURCE),
  * so that what is timed is what ships. The labels "generated" and "library" stand for that file's
- * ATALL_Alltoall with its own tables, and for the MPI library's MPI_Alltoall.
+ * ATALL_Alltoall with its own tables, and for the MPI library's MPI_Alltoall; "library:NAME" and
+ * "library:NAME:THROTTLE" force one of the library's own algorithms, where it can be forced.
  *
  * The time of a call is the longest over all ranks, from leaving a barrier of zero-byte messages.
  */
@@ -25,6 +26,7 @@
 #include ATALL_SOURCE
 
 #include "counters.h"
+#include "forced.h"
 #include "oracle.h"
 
 #include <signal.h>
@@ -44,6 +46,7 @@ struct request {
     int first, second; /* ranks; or calls to warm up and to time */
     int calls;
     struct atall_row row;
+    struct forced forced; /* of the target LIBRARY */
 };
 
 static MPI_Comm harness; /* the job's own messages */
@@ -361,10 +364,13 @@ static int within(long value, long least, long most)
 
 static int parse_target(const char *label)
 {
-    request.target = strcmp(label, "generated") == 0 ? GENERATED
-                     : strcmp(label, "library") == 0 ? LIBRARY
-                                                     : VARIANT;
+    static const char library[] = "library";
+    request.target = strcmp(label, "generated") == 0                    ? GENERATED
+                     : strncmp(label, library, sizeof library - 1) == 0 ? LIBRARY
+                                                                        : VARIANT;
     request.row = (struct atall_row){ 0 };
+    if (request.target == LIBRARY)
+        return forced_parse(label + sizeof library - 1, &request.forced);
     return request.target != VARIANT || (atall_parse_label(label, &request.row) &&
                                          atall_body_serves(request.row.body, &state->place));
 }
@@ -446,6 +452,7 @@ static void serve(void)
         if (rank == 0)
             read_request();
         PMPI_Bcast(&request, (int)sizeof request, MPI_BYTE, 0, harness);
+        forced_apply(request.forced);
         switch (request.verb) {
         case VERIFY:
             verify();
@@ -521,7 +528,9 @@ static void introduce(void)
             printf("%s\"%s\"", i ? ", " : "", names + (size_t)i * sizeof name);
         printf("], ");
         print_rankings();
-        printf("}\n");
+        printf(", \"forced\": [");
+        forced_print();
+        printf("]}\n");
         fflush(stdout);
     }
     free(names);
@@ -531,6 +540,7 @@ int main(int argc, char **argv)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever started us is gone: so are we */
     MPI_Init(&argc, &argv);
+    forced_start();
     MPI_Comm_dup(MPI_COMM_WORLD, &harness);
     MPI_Comm_rank(harness, &rank);
     MPI_Comm_size(harness, &ranks);
@@ -541,6 +551,7 @@ int main(int argc, char **argv)
     time_calls(1, 1); /* connects every pair; its answer precedes the introduction */
     introduce();
     serve();
+    forced_end();
     MPI_Finalize();
     if (rank == 0)
         printf("atall: {\"farewell\": true}\n");

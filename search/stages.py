@@ -100,7 +100,7 @@ def run(options: Namespace, root: Path) -> None:
         cluster, settings = read_cluster(place.cluster)
         with Site(cluster, read_toolchain(root / "config.mk"), place.build) as site:
             if options.stage == "bench":
-                bench_stage(console, site, place, catalogue, settings)
+                bench_stage(console, site, place, catalogue, options, settings)
                 return
             if options.stage == "timeline":
                 timeline_stage(console, site, place, catalogue, options)
@@ -305,7 +305,12 @@ def timeline_stage(
 
 
 def bench_stage(
-    console: Console, site: Site, place: Workplace, catalogue: Catalogue, settings: dict[str, Any]
+    console: Console,
+    site: Site,
+    place: Workplace,
+    catalogue: Catalogue,
+    options: Namespace,
+    settings: dict[str, Any],
 ) -> None:
     """Compare the generated file with the library; write build/bench.json."""
     decision = read_decision(place.decision, catalogue)
@@ -313,14 +318,18 @@ def bench_stage(
     program = place.build / "bench"
     site.tools.compile_job(place.generated / "alltoall.c", program)
     job = site.start_job(program)
+    competitors = job.forced if options.competitors else []
+    if options.competitors and not competitors:
+        raise UserError("COMPETITORS=1: this MPI library has no algorithms that can be forced")
     try:
         rows = benchmark.run_bench(
             job,
-            benchmark.bench_sizes(settings["sizes"]),
+            options.sizes or benchmark.bench_sizes(settings["sizes"]),
             lambda block: alltoall_limit(cluster.topology, cluster.ranks_on(), block),
             lambda block: benchmark.chosen_label(decision, cluster.ranks, block),
-            BENCH_SECONDS[settings["effort"]],
+            BENCH_SECONDS[settings["effort"]] * (1 + len(competitors) / 2),
             lambda text: console.print(f"bench {text}"),
+            competitors,
         )
     finally:
         job.close()

@@ -156,6 +156,17 @@ def test_the_bench_compares_with_the_library(tuned, place):
         assert row["variant"] in done.stdout
 
 
+def test_the_library_can_be_forced_to_compete(tuned, place):
+    done = search(place, "bench", "--competitors", "--sizes", "512")
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads((place / "build" / "bench.json").read_text())
+    assert {"library:pairwise", "library:brucks", "library:scattered:4"} <= row[
+        "competitors"
+    ].keys()
+    assert row["ratio"] > 0
+    assert "best forced" in done.stdout
+
+
 def test_a_timeline_is_drawn(tuned, place):
     for label, parts in (("phased(sync=receiver,segment=4096)", 4), ("ring(sync=light)", 1)):
         done = search(place, "timeline", "--block", "16K", "--variant", label)

@@ -1,4 +1,7 @@
-"""The bench: the generated file against the MPI library's own MPI_Alltoall, interleaved."""
+"""The bench: the generated file against the MPI library's own MPI_Alltoall, interleaved.
+
+With competitors also against each of the library's algorithms, forced, in the same rounds.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +33,10 @@ WARMUPS = 3
 
 @dataclass(frozen=True)
 class Row:
-    """One block (bytes to each peer): medians in seconds, ratio = library over generated."""
+    """One block (bytes to each peer): medians in seconds, ratio = library over generated.
+
+    ``competitors`` holds the same ratio for each algorithm that was forced.
+    """
 
     block: int
     library: Interval
@@ -39,6 +45,12 @@ class Row:
     limit: float | None
     retransmissions: tuple[int, int]
     variant: str
+    competitors: Mapping[str, Interval]
+
+    @property
+    def best_competitor(self) -> str | None:
+        """The fastest of the forced algorithms, if any was."""
+        return min(self.competitors, key=lambda c: self.competitors[c].median, default=None)
 
 
 def bench_sizes(sizes: Sequence[int]) -> list[int]:
@@ -54,20 +66,27 @@ def chosen_label(decision: Decision, ranks: int, block: int) -> str:
 
 
 def bench_block(
-    job: Job, block: int, limit: float | None, variant: str, seconds: float, seed: int
+    job: Job,
+    block: int,
+    limit: float | None,
+    variant: str,
+    seconds: float,
+    seed: int,
+    competitors: Sequence[str] = (),
 ) -> Row:
-    """Time both in rounds of random order for about so many seconds."""
+    """Time all targets in rounds of random order for about so many seconds."""
     shuffle = random.Random(seed).shuffle
-    samples: dict[str, list[Sample]] = {target: [] for target in TARGETS}
+    targets = (*TARGETS, *competitors)
+    samples: dict[str, list[Sample]] = {target: [] for target in targets}
     patience = 30 + 100 * (limit or block * 1e-6)
     try:
-        for target in TARGETS:
+        for target in targets:
             if job.ask(f"verify {target} {block}", patience).get("verdict") != "ok":
                 raise EnvironmentFailure(f"{target}: wrong result at {block} bytes to each peer")
             job.ask(f"time {target} {block} 0 {WARMUPS}", patience)
         begin = time.monotonic()
         for count in range(1, MOST_ROUNDS + 1):
-            order = list(TARGETS)
+            order = list(targets)
             shuffle(order)
             for target in order:
                 answer = job.ask(f"time {target} {block} 0 1", patience)
@@ -79,27 +98,36 @@ def bench_block(
                 break
     except JobLost as error:
         raise EnvironmentFailure(f"the bench at {block} bytes stopped: {error}") from error
-    times = {target: [s.seconds for s in samples[target]] for target in TARGETS}
+    times = {target: [s.seconds for s in samples[target]] for target in targets}
     library, generated = (median_interval(times[target]) for target in TARGETS)
     again = tuple(sum(s.retransmissions for s in samples[target]) for target in TARGETS)
-    pairs = ratio_interval(times["library"], times["generated"])
-    ratio = Interval(pairs.low, library.median / generated.median, pairs.high)
-    return Row(block, library, generated, ratio, limit, (again[0], again[1]), variant)
+    ratios = {target: _ratio(times[target], times["generated"]) for target in targets}
+    return Row(
+        block,
+        library,
+        generated,
+        ratios["library"],
+        limit,
+        (again[0], again[1]),
+        variant,
+        {target: ratios[target] for target in competitors},
+    )
+
+
+def _ratio(times: Sequence[float], generated: Sequence[float]) -> Interval:
+    """Median over median, with the interval of the paired ratios."""
+    pairs = ratio_interval(times, generated)
+    return Interval(
+        pairs.low, median_interval(times).median / median_interval(generated).median, pairs.high
+    )
 
 
 def show(console: Console, rows: Sequence[Row], cluster_text: str) -> None:
     """The table that people read."""
     table = Table(title=f"MPI_Alltoall and ATALL_Alltoall: {cluster_text}", box=box.SIMPLE)
-    for heading in (
-        "block",
-        "native ms",
-        "generated ms",
-        "ratio",
-        "interval",
-        "of limit",
-        "resent n/g",
-        "variant",
-    ):
+    headings = ["block", "native ms", "generated ms", "ratio", "interval", "of limit", "resent n/g"]
+    forced = any(row.competitors for row in rows)
+    for heading in (*headings, *(["best forced", "ratio"] if forced else []), "variant"):
         table.add_column(heading, justify="left" if heading == "variant" else "right")
     for row in rows:
         share = f"{row.limit / row.generated.median:.0%}" if row.limit else "-"
@@ -111,9 +139,22 @@ def show(console: Console, rows: Sequence[Row], cluster_text: str) -> None:
             f"{row.ratio.low:.2f}-{row.ratio.high:.2f}",
             share,
             f"{row.retransmissions[0]}/{row.retransmissions[1]}",
+            *_best_forced(row),
             row.variant,
         )
     console.print(table)
+    if forced:
+        least = [min(i.median for i in row.competitors.values()) for row in rows if row.competitors]
+        console.print(
+            f"against the best of {len(rows[0].competitors)} forced algorithms: "
+            f"{math.exp(sum(map(math.log, least)) / len(least)):.2f} in the geometric mean, "
+            f"{min(least):.2f} at the least"
+        )
+
+
+def _best_forced(row: Row) -> list[str]:
+    best = row.best_competitor
+    return [best.partition(":")[2], f"{row.competitors[best].median:.2f}"] if best else []
 
 
 def _ms(seconds: float) -> str:
@@ -129,6 +170,10 @@ def write_rows(path: Path, rows: Sequence[Row]) -> None:
             "generated_s": row.generated.median,
             "ratio": row.ratio.median,
             "ratio_interval": [row.ratio.low, row.ratio.high],
+            "competitors": {
+                label: {"ratio": ratio.median, "ratio_interval": [ratio.low, ratio.high]}
+                for label, ratio in row.competitors.items()
+            },
             "limit_s": row.limit,
             "variant": row.variant,
             "retransmissions": {
@@ -148,10 +193,13 @@ def run_bench(
     variant: Callable[[int], str],
     seconds: float,
     say: Callable[[str], None],
+    competitors: Sequence[str] = (),
 ) -> list[Row]:
-    """Bench every size in turn."""
+    """Bench every size in turn; ``competitors`` are labels of forced algorithms."""
     rows = []
     for number, block in enumerate(sizes):
         say(f"{number + 1} of {len(sizes)}: {size_text(block)}")
-        rows.append(bench_block(job, block, limit(block), variant(block), seconds, number))
+        rows.append(
+            bench_block(job, block, limit(block), variant(block), seconds, number, competitors)
+        )
     return rows

@@ -70,6 +70,8 @@ class Job:
         self.hosts: list[str] = answer["hosts"]
         self.rankings: list[str] = answer["rankings"]
         """the values of ``ranking`` that number these ranks each in a way of its own"""
+        self.forced: list[str] = answer["forced"]
+        """labels of the library's own algorithms, each forced"""
 
     def ask(self, request: str, seconds: float) -> dict[str, Any]:
         """Send one request and return its answer; JobLost after ``seconds`` or if it ends."""
