@@ -528,6 +528,9 @@ static void introduce(void)
             printf("%s\"%s\"", i ? ", " : "", names + (size_t)i * sizeof name);
         printf("], ");
         print_rankings();
+#ifdef ATALL_EVERY
+        printf(", \"phases\": %d, \"least\": %d", state->schedule.phases, state->schedule.least);
+#endif
         printf(", \"forced\": [");
         forced_print();
         printf("]}\n");

@@ -11,13 +11,12 @@ import tomli_w
 
 from search.algorithm import Catalogue, Variant
 from search.cluster.hostlist import name_hash
-from search.cluster.topology import Topology, flatten
+from search.cluster.topology import MOST_CAPACITY, Topology, flatten
 from search.errors import UserError
 from search.files import write_whole
 from search.toml import load_toml
 
 SCHEMA = 1
-MOST_CAPACITY = 1000
 HEADER = """\
 # Which variant serves which block. Rows may be changed by hand: then run "make emit".
 # most = the largest block (bytes to each peer) of a row; the last row of a table has none.

@@ -1,5 +1,6 @@
 /* The planner of emitted files as a library, for tests to call. */
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

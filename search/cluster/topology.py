@@ -12,6 +12,9 @@ PAYLOAD_SHARE = 1448 / 1538
 """Payload of a full TCP segment over what its frame takes on the wire (MTU 1500,
 timestamps, preamble, checksum and gap counted)."""
 
+MOST_CAPACITY = 255
+"""Messages that a cable may carry at a time in a plan: more than that never matters."""
+
 
 @dataclass(frozen=True)
 class Link:
@@ -73,7 +76,7 @@ def flatten(topology: Topology) -> tuple[Node, ...]:
         for link in below[upper]:
             name = link.lower
             is_switch = name in below
-            capacity = max(1, int((link.mbit or slowest) / slowest))
+            capacity = min(MOST_CAPACITY, max(1, int((link.mbit or slowest) / slowest)))
             places[name] = len(nodes)
             nodes.append(Node(places[upper], capacity, None if is_switch else name))
             if is_switch:

@@ -70,6 +70,9 @@ class Job:
         self.hosts: list[str] = answer["hosts"]
         self.rankings: list[str] = answer["rankings"]
         """the values of ``ranking`` that number these ranks each in a way of its own"""
+        self.phases: int = answer.get("phases", 0)
+        self.least_phases: int = answer.get("least", 0)
+        """phases that are planned for these ranks, and that there must be; 0: not planned"""
         self.forced: list[str] = answer["forced"]
         """labels of the library's own algorithms, each forced"""
 

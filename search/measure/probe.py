@@ -67,7 +67,13 @@ def _probe(cluster: Cluster, job: Job, say: Callable[[str], None]) -> Machine:
         f"one-way latency {latency * 1e6:.0f} us (p99 {p99 * 1e6:.0f}), "
         f"barrier {barrier * 1e6:.0f} us"
     )
-    if cluster.kind != "emulated" or len(cluster.ranks_on()) < 2:
+    if len(cluster.ranks_on()) < 2:
+        return machine
+    if job.phases:
+        gap = job.phases / job.least_phases
+        share = "the least there can be" if gap == 1 else f"{gap:.2f} times the least there can be"
+        say(f"contention-free in {job.phases} phases, {share}")
+    if cluster.kind != "emulated":
         return machine
     return _null_tests(cluster, job, machine, say)
 
