@@ -7,10 +7,9 @@
  *     record LABEL BLOCK                 {"messages": [[rank, receives, peer, tag, bytes, posted,
  *                                        complete], ...]}; only where built with ATALL_RECORD
  *     flow FROM TO BYTES                 seconds for one message
- *     shift BYTES                        seconds for one message from every rank to the next
- *     pingpong FROM TO BYTES CALLS       {"seconds": [...]}, one way
- *     barrier CALLS                      {"seconds": [...]}
- *     quit
+ *     shift BYTES                        seconds for one message from every rank to the next, in
+ * the order of the switches pingpong FROM TO BYTES CALLS       {"seconds": [...]}, one way barrier
+ * CALLS                      {"seconds": [...]} quit
  *
  * BLOCK is bytes to each peer. It includes the file whose algorithms it measures (ATALL_SOURCE),
  * so that what is timed is what ships. The labels "generated" and "library" stand for that file's
@@ -292,6 +291,24 @@ static void record_call(void)
 }
 #endif
 
+/* The ranks so many places behind and before this one, switch after switch where that is known: no
+ * cable is then crossed twice. */
+static void find_neighbours(int shift, int *to, int *from)
+{
+    const int *order = NULL;
+    int number = rank;
+#ifdef ATALL_EVERY
+    order = state->rankings;
+    number = order ? order[2 * ranks + rank] : rank;
+#endif
+    *to = (number + shift) % ranks;
+    *from = (number - shift + ranks) % ranks;
+    if (order) {
+        *to = order[*to];
+        *from = order[*from];
+    }
+}
+
 /* Seconds until messages from each sender (all ranks, or one) have arrived and are acknowledged. */
 static void stream(int from, int shift)
 {
@@ -301,8 +318,7 @@ static void stream(int from, int shift)
     int posted = 0;
     if (from < 0) {
         sends = receives = 1;
-        from = (rank - shift + ranks) % ranks;
-        to = (rank + shift) % ranks;
+        find_neighbours(shift, &to, &from);
     }
     reserve_arena(2 * (size_t)request.size);
     char *in = arena.memory, *out = in + request.size;

@@ -45,6 +45,10 @@ class DecisionTable:
         """What its rows together need of a communicator."""
         return frozenset(need for cutoff in self.cutoffs for need in cutoff.variant.needs)
 
+    def serves(self, ranks: int) -> bool:
+        """Whether all its rows can serve so many ranks."""
+        return all(cutoff.variant.body.algorithm.serves(ranks) for cutoff in self.cutoffs)
+
     def check(self, source: str) -> None:
         """Raise UserError unless blocks increase and only the last row is unbounded."""
         sizes = [cutoff.most for cutoff in self.cutoffs]

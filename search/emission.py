@@ -21,6 +21,9 @@ from search.decision import Cutoff, Decision, TreeNode
 from search.errors import UserError
 from search.expression import as_c
 
+MOST_DEPTH = 2
+"""Messages that may follow each other on a cable at a time in a planned exchange."""
+
 SERVES = {"power_of_two": "atall_power_of_two", "topology": "atall_on_tree"}
 """The predicate in C of each need."""
 
@@ -175,6 +178,12 @@ def _uses_tree(decision: Decision) -> bool:
     return any("topology" in row.needs or dict(row.values).get("ranking") for row in rows)
 
 
+def _most_depth(decision: Decision) -> int:
+    """The largest ``depth`` of a row: tokens are worked out up to it."""
+    rows = [cutoff.variant for table in decision.tables for cutoff in table.cutoffs]
+    return min(MOST_DEPTH, max((dict(row.values).get("depth", 1) for row in rows), default=1))
+
+
 def _tree(decision: Decision) -> list[dict[str, Any]]:
     """The nodes of the cluster's tree; one without hosts where none is known."""
     return [
@@ -202,6 +211,7 @@ def emit_c(
         hosts=len(tuned.get("hosts", [])),
         fingerprint=comment_text(str(tuned.get("fingerprint", ""))),
         tree=_tree(decision) if all_bodies or _uses_tree(decision) else [],
+        most_depth=MOST_DEPTH if all_bodies else _most_depth(decision),
         parameters=[
             {
                 "name": symbol(number.name),

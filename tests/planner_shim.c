@@ -9,7 +9,7 @@
 bool make_plan(const struct atall_node *node, int nodes, const int *home, int ranks,
                struct atall_plan *plan);
 bool make_order(const struct atall_node *node, int nodes, const int *home,
-                const struct atall_plan *plan, struct atall_order *order);
+                const struct atall_plan *plan, int depth, struct atall_order *order);
 void free_plan(struct atall_plan *plan, struct atall_order *order);
 
 bool make_plan(const struct atall_node *node, int nodes, const int *home, int ranks,
@@ -19,9 +19,9 @@ bool make_plan(const struct atall_node *node, int nodes, const int *home, int ra
 }
 
 bool make_order(const struct atall_node *node, int nodes, const int *home,
-                const struct atall_plan *plan, struct atall_order *order)
+                const struct atall_plan *plan, int depth, struct atall_order *order)
 {
-    return atall_make_order(node, nodes, home, plan, order);
+    return atall_make_order(node, nodes, home, plan, depth, order);
 }
 
 void free_plan(struct atall_plan *plan, struct atall_order *order)

@@ -168,7 +168,10 @@ def test_the_library_can_be_forced_to_compete(tuned, place):
 
 
 def test_a_timeline_is_drawn(tuned, place):
-    for label, parts in (("phased(sync=receiver,segment=4096)", 4), ("ring(sync=light)", 1)):
+    for label, parts in (
+        ("phased(sync=receiver,segment=4096,depth=1)", 4),
+        ("ring(sync=light)", 1),
+    ):
         done = search(place, "timeline", "--block", "16K", "--variant", label)
         assert done.returncode == 0, done.stderr
         assert f"{12 * parts} messages" in " ".join(done.stdout.split())

@@ -10,6 +10,7 @@ from search.decision import (
     write_decision,
 )
 from search.errors import UserError
+from search.measure.bench import chosen_label
 
 ROW = "schema = 1\n[[table]]\nranks = %s\nrow = [%s]\n"
 
@@ -22,6 +23,21 @@ def test_what_is_written_is_read_back(catalogue, tmp_path):
     decision = Decision((table,), tuned, tree)
     write_decision(tmp_path / "d.toml", decision)
     assert read_decision(tmp_path / "d.toml", catalogue) == decision
+
+
+def test_the_nearest_table_that_fits_serves(catalogue):
+    pair, ring = catalogue.variant("pair(sync=none)"), catalogue.variant("ring(sync=none)")
+    tables = tuple(
+        DecisionTable(ranks, (Cutoff(None, variant, "x"),))
+        for ranks, variant in ((8, pair), (16, catalogue.variant("native")), (0, ring))
+    )
+    decision = Decision(tables)
+    assert [chosen_label(decision, ranks, 9) for ranks in (8, 4, 9, 64)] == [
+        "pair(sync=none)",
+        "pair(sync=none)",
+        "native",
+        "native",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -60,8 +60,11 @@ def bench_sizes(sizes: Sequence[int]) -> list[int]:
 
 
 def chosen_label(decision: Decision, ranks: int, block: int) -> str:
-    """The variant that the table for so many ranks has for a block."""
-    table = next((t for t in decision.tables if t.ranks == ranks), decision.tables[-1])
+    """The variant for a block in the table that serves so many ranks on hosts of the tree: the
+    nearest one measured all of whose rows can, as the emitted file chooses."""
+    last = decision.tables[-1]
+    fitting = [t for t in decision.tables if t is last or t.serves(ranks)]
+    table = min(fitting, key=lambda t: max(t.ranks / ranks, ranks / t.ranks) if t.ranks else 1e9)
     return next(c.variant.label for c in table.cutoffs if c.most is None or block <= c.most)
 
 

@@ -30,6 +30,8 @@
 struct atall_values {
     /* how many of the p-2 gaps between steps get a barrier */
     int barriers;
+    /* messages under way on a cable at a time: 1, or 2 (or more: the same) */
+    int depth;
     /* base of the digits: about (radix-1) log_radix p messages */
     int radix;
     /* ranks numbered as they are, switch after switch, or one from each switch in turn */
@@ -386,6 +388,7 @@ struct atall_number {
 /* clang-format off */
 static const struct atall_number atall_numbers[] = {
     { "barriers", 1, offsetof(struct atall_values, barriers), NULL },
+    { "depth", 1, offsetof(struct atall_values, depth), NULL },
     { "radix", 2, offsetof(struct atall_values, radix), NULL },
     { "ranking", 0, offsetof(struct atall_values, ranking), "index,switch,interleaved," },
     { "segment", 0, offsetof(struct atall_values, segment), NULL },
@@ -426,7 +429,8 @@ static bool atall_take_number(const char *item, size_t length, struct atall_valu
     return false;
 }
 
-/* Split a label into the algorithm, whose own label has no numbers, and the numbers. */
+/* Split a label into the algorithm, whose own label has no numbers, and the numbers; those that it
+ * leaves out are the least ones. */
 static bool atall_parse_label(const char *label, struct atall_row *row)
 {
     char name[128] = "";
@@ -434,6 +438,8 @@ static bool atall_parse_label(const char *label, struct atall_row *row)
     const char *item = label + used;
     if (strlen(label) >= sizeof name - 2)
         return false;
+    for (size_t i = 0; i < sizeof atall_numbers / sizeof atall_numbers[0]; i++)
+        *(int *)((char *)&row->values + atall_numbers[i].offset) = atall_numbers[i].least;
     memcpy(name, label, used);
     for (char separator = '('; *item == '(' || *item == ',';) {
         size_t length = strcspn(++item, ",)");
