@@ -50,4 +50,4 @@ clean:
 distclean: clean
 	rm -rf build config.mk config.log config.status generated/alltoall.c generated/alltoall.h generated/decision.toml .venv
 
-.PHONY: timeline all check run-check golden probe tune decide emit bench list clean distclean
+.PHONY: all check run-check golden probe tune decide emit bench timeline list clean distclean

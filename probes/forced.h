@@ -105,7 +105,9 @@ static inline void forced_print(void)
             continue;
         printf("%s\"library:%s\"", comma, name);
         comma = ", ";
-        for (size_t i = 0; strcmp(name, "scattered") == 0 && i < 4; i++)
+        if (strcmp(name, "scattered") != 0)
+            continue;
+        for (size_t i = 0; i < sizeof forced_throttles / sizeof forced_throttles[0]; i++)
             printf(", \"library:%s:%d\"", name, forced_throttles[i]);
     }
 }

@@ -7,9 +7,11 @@
  *     record LABEL BLOCK                 {"messages": [[rank, receives, peer, tag, bytes, posted,
  *                                        complete], ...]}; only where built with ATALL_RECORD
  *     flow FROM TO BYTES                 seconds for one message
- *     shift BYTES                        seconds for one message from every rank to the next, in
- * the order of the switches pingpong FROM TO BYTES CALLS       {"seconds": [...]}, one way barrier
- * CALLS                      {"seconds": [...]} quit
+ *     shift BYTES                        seconds for one message from every rank to the next one in
+ *                                        the order of the switches
+ *     pingpong FROM TO BYTES CALLS       {"seconds": [...]}, one way
+ *     barrier CALLS                      {"seconds": [...]}
+ *     quit
  *
  * BLOCK is bytes to each peer. It includes the file whose algorithms it measures (ATALL_SOURCE),
  * so that what is timed is what ships. The labels "generated" and "library" stand for that file's

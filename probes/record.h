@@ -61,9 +61,11 @@ static inline int record_find(const MPI_Request *request)
 static inline void record_complete(const MPI_Request *request)
 {
     static int next = -1;
+    if (!recording)
+        return;
     double now = record_now();
     int at = record_find(request), done = 0;
-    if (!recording || at < 0)
+    if (at < 0)
         return;
     struct record_message *message = &record_messages[at];
     if (message->complete == 0)

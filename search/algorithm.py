@@ -12,7 +12,7 @@ from typing import Any
 
 from search.errors import UserError
 from search.expression import evaluate
-from search.toml import load_toml_text
+from search.toml import load_toml, load_toml_text
 
 NEEDS: dict[str, Callable[[int], bool]] = {
     "power_of_two": lambda ranks: ranks & (ranks - 1) == 0,
@@ -284,6 +284,13 @@ def _read_number(name: str, matter: Mapping[str, Any]) -> Number:
     )
 
 
+def _shared(folder: Path, matter: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that front matter takes from the folder's shared.toml, by name."""
+    names = matter.get("shared", [])
+    known = load_toml(folder / "shared.toml") if names else {}
+    return {name: known[name] for name in names}
+
+
 def read_algorithm(path: Path) -> Algorithm:
     """Read a template's front matter: TOML in its first Jinja comment."""
     text = path.read_text(encoding="utf-8")
@@ -295,7 +302,7 @@ def read_algorithm(path: Path) -> Algorithm:
     try:
         if matter["name"] != name:
             raise UserError(f"{path}: name is {matter['name']!r}, not the file's {name!r}")
-        parameters = matter.get("params", {})
+        parameters = {**matter.get("params", {}), **_shared(path.parent, matter)}
         return Algorithm(
             name=name,
             title=matter["title"],

@@ -15,7 +15,6 @@ from rich.console import Console
 from search.algorithm import Catalogue
 from search.cluster.hosts import make_cluster, read_cluster, write_cluster
 from search.cluster.site import Site, digest
-from search.cluster.topology import alltoall_limit
 from search.decide import cells_of, decide
 from search.decision import Decision, hashed_tree, read_decision, write_decision
 from search.emission import emit_c, emit_h
@@ -183,7 +182,7 @@ def tune_stage(
             lambda: site.start_job(place.build / "measure"),
             journal,
             display,
-            lambda block: alltoall_limit(cluster.topology, cluster.ranks_on(), block),
+            cluster.limit,
             deadline,
         )
         try:
@@ -297,7 +296,7 @@ def timeline_stage(
     title = f"{label}, {size_text(block)} to each peer, {describe(cluster)}"
     timeline.write_messages(place.build / "timeline.json", label, block, messages)
     timeline.draw(place.build / "timeline.svg", title, rows)
-    limit = alltoall_limit(cluster.topology, cluster.ranks_on(), block)
+    limit = cluster.limit(block)
     console.print(f"{title}: {timeline.describe(rows, messages)}")
     if limit:
         console.print(f"the physical limit is {limit * 1e3:.1f} ms")
@@ -325,7 +324,7 @@ def bench_stage(
         rows = benchmark.run_bench(
             job,
             options.sizes or benchmark.bench_sizes(settings["sizes"]),
-            lambda block: alltoall_limit(cluster.topology, cluster.ranks_on(), block),
+            cluster.limit,
             lambda block: benchmark.chosen_label(decision, cluster.ranks, block),
             BENCH_SECONDS[settings["effort"]] * (1 + len(competitors) / 2),
             lambda text: console.print(f"bench {text}"),

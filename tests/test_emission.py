@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 from dataclasses import replace
 
@@ -130,10 +131,7 @@ def test_what_c_would_read_otherwise_is_no_literal(text):
 def test_a_plain_string_never_reaches_the_c(tmp_path, generic):
     """A template that prints a parameter as it is: refused, not rendered."""
     folder = tmp_path / "templates"
-    (folder / "alltoall").mkdir(parents=True)
-    for path in TEMPLATES.rglob("*.j2"):
-        (folder / path.relative_to(TEMPLATES)).parent.mkdir(exist_ok=True)
-        (folder / path.relative_to(TEMPLATES)).write_text(path.read_text())
+    shutil.copytree(TEMPLATES, folder)
     ring = folder / "alltoall" / "ring.c.j2"
     ring.write_text(ring.read_text() + "/* {{ sync }} */\n")
     with pytest.raises(UserError, match="not marked as C"):

@@ -13,7 +13,7 @@ from typing import Any
 
 from search.cluster import slurm
 from search.cluster.hostlist import check_name, expand, short_name
-from search.cluster.topology import Link, Topology, single_switch
+from search.cluster.topology import Link, Topology, alltoall_limit, single_switch
 from search.cluster.topology_file import read_topology
 from search.errors import UserError
 from search.files import write_whole
@@ -51,6 +51,10 @@ class Cluster:
         """The host of each rank: each host takes its slots of consecutive ranks."""
         names = [host.name for host in self.hosts for _ in range(host.slots)]
         return names[: self.ranks]
+
+    def limit(self, block: int) -> float | None:
+        """Seconds below which no all-to-all of ``block`` bytes to each peer can be here."""
+        return alltoall_limit(self.topology, self.ranks_on(), block)
 
     def ranks_on(self) -> dict[str, int]:
         """How many ranks each host has."""

@@ -108,7 +108,8 @@ def digest(fields: Mapping[str, object]) -> str:
 def source_hash() -> str:
     """Changes when what is measured, or how, changes."""
     total = hashlib.sha256()
-    for path in [*sorted(TEMPLATES.rglob("*.j2")), *sorted(PROBES.glob("*.[ch]"))]:
+    sources = [*TEMPLATES.rglob("*.j2"), *TEMPLATES.rglob("*.toml")]
+    for path in [*sorted(sources), *sorted(PROBES.glob("*.[ch]"))]:
         total.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return total.hexdigest()[:16]
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from search.cluster.hosts import Cluster
-from search.cluster.topology import PAYLOAD_SHARE, alltoall_limit
+from search.cluster.topology import PAYLOAD_SHARE
 from search.errors import EnvironmentFailure
 from search.files import write_whole
 from search.measure.job import Job, JobLost
@@ -133,7 +133,7 @@ def _best_share(job: Job, request: str, wire_seconds: float, enough: float) -> t
 def _alltoall_busy(cluster: Cluster, job: Job) -> float:
     """How busy all processors are while all-to-alls of a large block run."""
     block = 65536
-    limit = alltoall_limit(cluster.topology, cluster.ranks_on(), block) or 1.0
+    limit = cluster.limit(block) or 1.0
     calls = max(1, min(20, round(ALLTOALL_SECONDS / limit)))
     before = _processor_times()
     job.ask(f"time ring(sync=light) {block} 0 {calls}", PATIENCE + 10 * limit * calls)

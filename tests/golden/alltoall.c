@@ -61,7 +61,7 @@ struct atall_call {
     int rank, ranks;
     const int *ranking;    /* the rank of each number; NULL: itself */
     int number;            /* of this rank */
-    MPI_Request *requests; /* room for 2 * ranks */
+    MPI_Request *requests; /* room for 2 * ranks, or for what the schedule says */
     char *scratch;
     bool has_scratch; /* as much as the algorithm wants; the same on all ranks */
     struct atall_values values;
