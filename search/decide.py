@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Optional
 
 from search.algorithm import Variant
 from search.decision import Cutoff, DecisionTable, merge_equal
@@ -30,7 +31,18 @@ def cells_of(records: Iterable[Record], variants: Sequence[Variant]) -> dict[int
     return {block: cell for block, cell in cells.items() if cell.samples}
 
 
-def decide_table(ranks: int, cells: Mapping[int, Cell], native: Variant) -> DecisionTable:
+Limit = Callable[[int], Optional[float]]
+"""The physical limit of a block in seconds, if the links' speeds are known."""
+
+
+def unknown_limit(block: int) -> float | None:
+    """The limit where no speed is known."""
+    return None
+
+
+def decide_table(
+    ranks: int, cells: Mapping[int, Cell], native: Variant, limit: Limit = unknown_limit
+) -> DecisionTable:
     """One table: each measured block's choice, with the cut-off halfway between neighbours."""
     blocks = sorted(cells)
     incumbent = native
@@ -38,11 +50,12 @@ def decide_table(ranks: int, cells: Mapping[int, Cell], native: Variant) -> Deci
     for block, following in zip(blocks, [*blocks[1:], None]):
         incumbent = choose(cells[block], incumbent)
         most = None if following is None else max(block, math.isqrt(block * following))
-        cutoffs.append(Cutoff(most, incumbent, evidence(cells[block], incumbent, native)))
+        why = evidence(cells[block], incumbent, native, limit(block))
+        cutoffs.append(Cutoff(most, incumbent, why))
     return DecisionTable(ranks, merge_equal(cutoffs))
 
 
-def evidence(cell: Cell, winner: Variant, native: Variant) -> str:
+def evidence(cell: Cell, winner: Variant, native: Variant, limit: float | None = None) -> str:
     """Why a variant was chosen at a block, in one line."""
     samples = cell.samples[winner]
     parts = []
@@ -58,23 +71,28 @@ def evidence(cell: Cell, winner: Variant, native: Variant) -> str:
         factor = cell.score(next_best) / cell.score(winner)
         parts.append(f"{factor:.2f} x {next_best.label}")
     again = sum(sample.retransmissions for sample in samples)
+    reached = f"{limit / cell.score(winner):.0%} of the physical limit; " if limit else ""
     return (
-        f"at {size_text(cell.block)}: {' and '.join(parts) or 'alone'}; "
+        f"at {size_text(cell.block)}: {' and '.join(parts) or 'alone'}; {reached}"
         f"{len(samples)} calls, {again} retransmissions"
     )
 
 
 def decide(
-    ranks: int, cells: Mapping[int, Cell], sizes: Sequence[int], variants: Sequence[Variant]
+    ranks: int,
+    cells: Mapping[int, Cell],
+    sizes: Sequence[int],
+    variants: Sequence[Variant],
+    limit: Limit = unknown_limit,
 ) -> tuple[DecisionTable, ...]:
     """The table for ``ranks``; and, where its rows need something, one whose rows do not.
 
     The second rests on the blocks where all variants were measured.
     """
     native = variants[0]
-    table = decide_table(ranks, cells, native)
+    table = decide_table(ranks, cells, native, limit)
     if not table.needs:
         return (table,)
     free = [variant for variant in variants if not variant.needs]
     grid = {block: cells[block].restricted(free) for block in sizes if block in cells}
-    return table, decide_table(ranks, {b: c for b, c in grid.items() if c.samples}, native)
+    return table, decide_table(ranks, {b: c for b, c in grid.items() if c.samples}, native, limit)

@@ -224,7 +224,7 @@ def decide_stage(console: Console, place: Workplace, catalogue: Catalogue) -> De
     cells = cells_of(journal.records, variants)
     if not cells:
         raise UserError("nothing is measured yet: run ./configure or 'make tune' first")
-    tables = decide(cluster.ranks, cells, settings["sizes"], variants)
+    tables = decide(cluster.ranks, cells, settings["sizes"], variants, cluster.limit)
     decision = Decision(
         tables,
         {

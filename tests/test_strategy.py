@@ -183,7 +183,8 @@ def test_a_recorded_journal_is_searched_and_decided_again(catalogue, tmp_path):
     assert asked == len(journal.records) > 900
     again = cells_of(journal.records, variants)
     assert {b: c.samples for b, c in again.items()} == {b: c.samples for b, c in cells.items()}
-    (table,) = decide(8, again, sizes, variants)
+    (table,) = decide(8, again, sizes, variants, lambda block: 1e-6 * block)
+    assert "% of the physical limit" in table.cutoffs[-1].why
     assert [(c.most, c.variant.label) for c in table.cutoffs] == [
         (32, "bruck(radix=2)"),
         (4096, "native"),
