@@ -20,12 +20,14 @@ config.mk:
 generated/alltoall.c:
 	$(Q)$(RUN) emit
 
-probe tune decide emit list:
+probe tune decide emit report list:
 	$(Q)$(RUN) $@
 
-# With COMPETITORS=1 also against each of the library's own algorithms; SIZES=8K,64K for those only.
+# With COMPETITORS=1 also against each of the library's own algorithms, with COLD=1 also after
+# idleness; SIZES=8K,64K for those only; LAUNCHES=5 of the job.
 bench:
-	$(Q)$(RUN) bench $(if $(COMPETITORS),--competitors) $(if $(SIZES),--sizes='$(SIZES)')
+	$(Q)$(RUN) bench $(if $(COMPETITORS),--competitors) $(if $(COLD),--cold) \
+	  $(if $(SIZES),--sizes='$(SIZES)') $(if $(LAUNCHES),--launches='$(LAUNCHES)')
 
 # One exchange of BLOCK bytes to each peer as a picture; of the chosen variant, or of VARIANT.
 timeline:
@@ -50,4 +52,4 @@ clean:
 distclean: clean
 	rm -rf build config.mk config.log config.status generated/alltoall.c generated/alltoall.h generated/decision.toml .venv
 
-.PHONY: all check run-check golden probe tune decide emit bench timeline list clean distclean
+.PHONY: all check run-check golden probe tune decide emit bench report timeline list clean distclean

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,6 +24,9 @@
 enum {
     EMPTY_RUN = 16,   /* empty calls in a row before we believe that the rank waits */
     YIELD_WEIGHT = 8, /* a call after sched_yield counts for so many: only waiting yields */
+    SMALL_BYTES = 64, /* what is read in pieces so small may be several messages, */
+    SMALL_WEIGHT = 8, /* each of which MPI hands out in another call that polls in vain */
+    SMALL_MOST = 48,
     MOST_SEEN = 64
 };
 
@@ -31,8 +35,11 @@ static __thread nfds_t seen_count;
 static __thread int empty_calls;
 static __thread int yielded;
 
+static __thread int small_reads; /* since the last wait, up to SMALL_MOST */
+
 static int (*real_epoll_wait)(int, struct epoll_event *, int, int);
 static int (*real_poll)(struct pollfd *, nfds_t, int);
+static ssize_t (*real_recv)(int, void *, size_t, int);
 static long longest_us = 5000;
 
 __attribute__((constructor)) static void blocking_start(void)
@@ -42,6 +49,8 @@ __attribute__((constructor)) static void blocking_start(void)
     memcpy(&real_epoll_wait, &symbol, sizeof symbol);
     symbol = dlsym(RTLD_NEXT, "poll");
     memcpy(&real_poll, &symbol, sizeof symbol);
+    symbol = dlsym(RTLD_NEXT, "recv");
+    memcpy(&real_recv, &symbol, sizeof symbol);
     if (text)
         longest_us = atol(text);
 }
@@ -63,8 +72,9 @@ static int wait_after_run(void)
 {
     empty_calls += yielded ? YIELD_WEIGHT : 1;
     yielded = 0;
-    if (longest_us <= 0 || empty_calls < EMPTY_RUN)
+    if (longest_us <= 0 || empty_calls < EMPTY_RUN + SMALL_WEIGHT * small_reads)
         return 0;
+    small_reads = 0;
     struct timespec limit = { longest_us / 1000000, longest_us % 1000000 * 1000 };
     ppoll(seen, seen_count, &limit, NULL);
     nfds_t kept = 0;
@@ -80,6 +90,14 @@ int sched_yield(void)
 {
     yielded = 1;
     return longest_us > 0 ? 0 : (int)syscall(SYS_sched_yield);
+}
+
+ssize_t recv(int fd, void *buffer, size_t bytes, int flags)
+{
+    ssize_t got = real_recv(fd, buffer, bytes, flags);
+    if (got > 0 && got <= SMALL_BYTES && small_reads < SMALL_MOST)
+        small_reads++;
+    return got;
 }
 
 int epoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout)

@@ -11,7 +11,19 @@ from pathlib import Path
 
 from search.errors import AtallError, Interrupted, UserError
 
-STAGES = ("configure", "generic", "probe", "tune", "decide", "emit", "bench", "timeline", "list")
+STAGES = (
+    "configure",
+    "generic",
+    "probe",
+    "tune",
+    "decide",
+    "emit",
+    "bench",
+    "report",
+    "timeline",
+    "list",
+    "compare-strategies",
+)
 
 
 def size(text: str) -> int:
@@ -37,6 +49,10 @@ def count(text: str) -> int:
     return int(text)
 
 
+def counts(text: str) -> tuple[int, ...]:
+    return tuple(sorted({count(item) for item in text.split(",")}))
+
+
 class _Parser(argparse.ArgumentParser):
     """Errors in one line, with the exit code of a user's mistake."""
 
@@ -48,21 +64,29 @@ def parser() -> argparse.ArgumentParser:
     """The options of all stages; configure --help documents those of configure."""
     top = _Parser(prog="search", allow_abbrev=False)
     top.add_argument("stage", choices=STAGES)
+    top.add_argument("journals", metavar="JOURNAL", nargs="*", help="for compare-strategies")
     top.add_argument("--emulate", metavar="FILE")
     top.add_argument("--emulate-buffer", dest="buffer", type=size, default=32768)
     top.add_argument("--hostfile", metavar="FILE")
     top.add_argument("--launcher", choices=("hydra", "srun"), default="hydra")
-    top.add_argument("--np", type=count)
+    top.add_argument("--np", type=counts)
     top.add_argument("--topology", metavar="FILE")
     top.add_argument("--placement", choices=("switch", "interleaved", "file"), default="switch")
-    top.add_argument("--effort", choices=("quick", "normal"), default="normal")
+    top.add_argument(
+        "--strategy", choices=("racing", "three-steps", "exhaustive"), default="racing"
+    )
+    top.add_argument("--timing", choices=("isolated", "loop"), default="isolated")
+    top.add_argument("--effort", choices=("quick", "normal", "thorough"), default="normal")
     top.add_argument("--time-limit", type=count, metavar="SECONDS")
     top.add_argument("--sizes", type=sizes)
     top.add_argument("--only", type=names, default=())
+    top.add_argument("--accept-noise", action="store_true")
     made = top.add_argument_group("make", "what make's stages pass on, as BLOCK= and so on")
     made.add_argument("--block", type=size, default=65536)
     made.add_argument("--variant", metavar="LABEL")
     made.add_argument("--competitors", action="store_true")
+    made.add_argument("--launches", type=count)
+    made.add_argument("--cold", action="store_true")
     resume = top.add_mutually_exclusive_group()
     resume.add_argument("--resume", dest="fresh", action="store_false", default=False)
     resume.add_argument("--fresh", dest="fresh", action="store_true")
@@ -74,6 +98,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a stage; every foreseen failure is one line on standard error and its exit code."""
     try:
         options = parser().parse_args(argv)
+        if options.journals and options.stage != "compare-strategies":
+            raise UserError(f"unknown argument: {options.journals[0]} (--help shows what there is)")
         signal.signal(signal.SIGTERM, _interrupt)
         signal.signal(signal.SIGHUP, _interrupt)
         from search import (

@@ -78,6 +78,21 @@ class Number:
             value = WALKS[self.walk](value)
         return [*values, most] if most >= self.least else []
 
+    def near(self, value: int, ranks: int) -> list[int]:
+        """The candidates beside a value, and what is halfway to them on a walk; of a number with
+        names, all others."""
+        candidates = self.candidates(ranks)
+        if self.names:
+            return [other for other in candidates if other != value]
+        beside = [
+            *[other for other in candidates if other < value][-1:],
+            *[other for other in candidates if other > value][:1],
+        ]
+        if isinstance(self.walk, str):
+            halfway = [(value + other) // 2 for other in beside]
+            beside += [v for v in halfway if v not in (value, *beside)]
+        return sorted(beside)
+
 
 @dataclass(frozen=True, eq=False)
 class Algorithm:
@@ -93,6 +108,11 @@ class Algorithm:
     memory_is_optional: bool = False
     enumerated: tuple[Enumerated, ...] = ()
     numbers: tuple[Number, ...] = ()
+
+    @property
+    def simplicity(self) -> tuple[Any, ...]:
+        """Sorts algorithms simplest first, the library's own before all."""
+        return self.name != "native", bool(self.needs), self.memory or "", self.name
 
     def serves(self, ranks: int) -> bool:
         """Whether its needs are met by so many ranks."""
@@ -152,6 +172,14 @@ class Body:
     def label(self) -> str:
         return make_label(self.algorithm.name, self.binding)
 
+    def siblings(self) -> list[Body]:
+        """Bodies of the same algorithm that differ in one enumerated parameter."""
+        return [
+            other
+            for other in self.algorithm.bodies()
+            if sum(a != b for a, b in zip(self.binding, other.binding)) == 1
+        ]
+
     @property
     def symbol(self) -> str:
         return "_".join(["atall", self.algorithm.name, *(value for _, value in self.binding)])
@@ -178,6 +206,37 @@ class Variant:
     def needs(self) -> tuple[str, ...]:
         return self.body.algorithm.needs
 
+    @property
+    def simplicity(self) -> tuple[Any, ...]:
+        """Sorts variants as the catalogue does, simplest first."""
+        algorithm, bound = self.body.algorithm, dict(self.body.binding)
+        places = tuple(p.values.index(bound[p.name]) for p in algorithm.enumerated)
+        return algorithm.simplicity, places, tuple(value for _, value in self.values)
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether its numbers are those that stand for all at first: the least ones."""
+        least = {number.name: number.least for number in self.body.numbers}
+        return all(value == least[name] for name, value in self.values)
+
+    def near(self, ranks: int) -> list[Variant]:
+        """Those that differ in one parameter: in a number by one step, or by half a step of a walk;
+        in what is bound by any other value, with the numbers that both bodies have."""
+        numbers = {number.name: number for number in self.body.numbers}
+        steps = [
+            Variant(self.body, (*self.values[:place], (name, step), *self.values[place + 1 :]))
+            for place, (name, value) in enumerate(self.values)
+            for step in numbers[name].near(value, ranks)
+        ]
+        bodies = [b for b in self.body.siblings() if all(n.candidates(ranks) for n in b.numbers)]
+        return [*steps, *(self._in(body, ranks) for body in bodies)]
+
+    def _in(self, body: Body, ranks: int) -> Variant:
+        """The same numbers in another body, as far as it has them; its first candidates else."""
+        known = dict(self.values)
+        values = ((n.name, known.get(n.name, n.candidates(ranks)[0])) for n in body.numbers)
+        return Variant(body, tuple(values))
+
     def named(self, name: str) -> str | None:
         """The value of a number with names, by its name; None if the variant has no such one."""
         value = dict(self.values).get(name)
@@ -197,7 +256,7 @@ class Catalogue:
     def __init__(self, folder: Path) -> None:
         self.algorithms = sorted(
             (read_algorithm(path) for path in folder.glob("*.c.j2")),
-            key=lambda a: (a.name != "native", bool(a.needs), a.memory or "", a.name),
+            key=lambda algorithm: algorithm.simplicity,
         )
 
     @property

@@ -3,96 +3,112 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Optional
 
 from search.algorithm import Variant
-from search.decision import Cutoff, DecisionTable, merge_equal
-from search.measure.journal import Record
-from search.measure.samples import ratio_interval
-from search.measure.strategy import Cell, choose
-from search.progress import size_text
+from search.decision import Cutoff, DecisionTable, Evidence, merge_equal
+from search.measure.samples import modes, sits_on_ticks
+from search.strategy.cell import Cell, Place, between, choose
+from search.strategy.elimination import undecided
+
+Limit = Callable[[int, int], Optional[float]]
+"""The physical limit of ranks and block in seconds, if the links' speeds are known."""
 
 
-def cells_of(records: Iterable[Record], variants: Sequence[Variant]) -> dict[int, Cell]:
-    """All samples by block; in each cell the variants keep the catalogue's order."""
-    records = list(records)
-    failed = {record.label for record in records if record.failure}
-    by_key: dict[tuple[int, str], list[Record]] = {}
-    for record in records:
-        by_key.setdefault((record.block, record.label), []).append(record)
-    cells: dict[int, Cell] = {}
-    for block in sorted({record.block for record in records}):
-        cell = cells[block] = Cell(block)
-        for variant in variants:
-            samples = [r.sample for r in by_key.get((block, variant.label), []) if r.sample]
-            if samples and variant.label not in failed:
-                cell.samples[variant] = samples
-    return {block: cell for block, cell in cells.items() if cell.samples}
-
-
-Limit = Callable[[int], Optional[float]]
-"""The physical limit of a block in seconds, if the links' speeds are known."""
-
-
-def unknown_limit(block: int) -> float | None:
+def unknown_limit(ranks: int, block: int) -> float | None:
     """The limit where no speed is known."""
     return None
 
 
+def decide(
+    cells: Mapping[Place, Cell],
+    sizes: Sequence[int],
+    native: Variant,
+    limit: Limit = unknown_limit,
+) -> tuple[DecisionTable, ...]:
+    """A table for each number of ranks that was measured, the largest first; behind them, for each
+    whose rows need something, one that rests on what needs nothing."""
+    tables, free = [], []
+    for ranks in sorted({ranks for ranks, _ in cells}, reverse=True):
+        mine = [cell for (n, _), cell in cells.items() if n == ranks]
+        tables.append(decide_table(mine, sizes, native, limit))
+        if tables[-1].needs:
+            needless = [c.restricted([v for v in c.rounds if not v.needs]) for c in mine]
+            kept = [cell for cell in needless if cell.rounds]
+            free.append(decide_table(kept, sizes, native, limit))
+    return (*tables, *free)
+
+
 def decide_table(
-    ranks: int, cells: Mapping[int, Cell], native: Variant, limit: Limit = unknown_limit
+    cells: Sequence[Cell], sizes: Sequence[int], native: Variant, limit: Limit = unknown_limit
 ) -> DecisionTable:
-    """One table: each measured block's choice, with the cut-off halfway between neighbours."""
-    blocks = sorted(cells)
-    incumbent = native
+    """One table: each measured block's choice, with cut-offs where neighbours' winners cross.
+
+    Blocks beyond the largest measured one, where the search did not get to all of ``sizes``, are
+    left to the library's own.
+    """
+    ordered = sorted(cells, key=lambda cell: cell.block)
+    ranks = ordered[0].ranks
+    winners: list[Variant] = []
+    for cell in ordered:
+        winners.append(choose(cell, winners[-1] if winners else native))
     cutoffs = []
-    for block, following in zip(blocks, [*blocks[1:], None]):
-        incumbent = choose(cells[block], incumbent)
-        most = None if following is None else max(block, math.isqrt(block * following))
-        why = evidence(cells[block], incumbent, native, limit(block))
-        cutoffs.append(Cutoff(most, incumbent, why))
+    for i, (cell, winner) in enumerate(zip(ordered, winners)):
+        evidence = weigh(cell, winner, native, limit(ranks, cell.block))
+        most = None
+        if i + 1 < len(ordered):
+            most = cut_off(cell, winner, ordered[i + 1], winners[i + 1])
+        elif cell.block < max(sizes):
+            most = cell.block
+        cutoffs.append(Cutoff(most, winner, evidence=evidence))
+    if cutoffs[-1].most is not None:
+        cutoffs.append(Cutoff(None, native, "not measured: the search ended before"))
     return DecisionTable(ranks, merge_equal(cutoffs))
 
 
-def evidence(cell: Cell, winner: Variant, native: Variant, limit: float | None = None) -> str:
-    """Why a variant was chosen at a block, in one line."""
-    samples = cell.samples[winner]
-    parts = []
-    if winner != native and native in cell.samples:
-        ratio = ratio_interval(cell.seconds(native), cell.seconds(winner))
-        parts.append(
-            f"{cell.score(native) / cell.score(winner):.2f} x native "
-            f"({ratio.low:.2f}-{ratio.high:.2f})"
-        )
-    rivals = [v for v in cell.samples if v not in (winner, native)]
-    if rivals:
-        next_best = min(rivals, key=cell.score)
-        factor = cell.score(next_best) / cell.score(winner)
-        parts.append(f"{factor:.2f} x {next_best.label}")
-    again = sum(sample.retransmissions for sample in samples)
-    reached = f"{limit / cell.score(winner):.0%} of the physical limit; " if limit else ""
-    return (
-        f"at {size_text(cell.block)}: {' and '.join(parts) or 'alone'}; {reached}"
-        f"{len(samples)} calls, {again} retransmissions"
+def cut_off(low: Cell, winner: Variant, high: Cell, following: Variant) -> int:
+    """The largest block that the winner of a cell serves, before that of the next takes over:
+    where their times cross if both were timed in both cells, else halfway."""
+    middle = max(low.block, between(low.block, high.block))
+    if any(v not in cell.rounds for v in (winner, following) for cell in (low, high)):
+        return middle
+    ahead = math.log(low.score(following) / low.score(winner))
+    behind = math.log(high.score(winner) / high.score(following))
+    if ahead <= 0 or behind <= 0:
+        return middle
+    share = ahead / (ahead + behind)
+    crossing = int(low.block * (high.block / low.block) ** share)
+    return min(max(low.block, crossing), high.block - 1)
+
+
+def weigh(cell: Cell, winner: Variant, native: Variant, limit: float | None = None) -> Evidence:
+    """What speaks for a variant at a block."""
+    rivals = [v for v in cell.variants if v not in (winner, native)]
+    runner_up = cell.best(rivals) if rivals else None
+    samples = cell.samples(winner)
+    is_ahead = winner != native and native in cell.rounds
+    seconds = cell.score(winner)
+    times = [call for sample in samples for call in sample.calls]
+    finalists = cell.finalists
+    open_rivals = undecided(cell, finalists) if len(finalists) > 1 else []
+    return Evidence(
+        block=cell.block,
+        seconds=seconds,
+        native=_over(cell, native, winner) if is_ahead else None,
+        runner_up=runner_up.label if runner_up else None,
+        ahead=_over(cell, runner_up, winner) if runner_up else None,
+        calls=len(times),
+        rounds=len(samples),
+        retransmissions=sum(sample.retransmissions for sample in samples),
+        of_limit=limit / seconds if limit else None,
+        modes=modes(times),
+        on_ticks=sits_on_ticks(times),
+        undecided=tuple(v.label for v in open_rivals if v != winner),
     )
 
 
-def decide(
-    ranks: int,
-    cells: Mapping[int, Cell],
-    sizes: Sequence[int],
-    variants: Sequence[Variant],
-    limit: Limit = unknown_limit,
-) -> tuple[DecisionTable, ...]:
-    """The table for ``ranks``; and, where its rows need something, one whose rows do not.
-
-    The second rests on the blocks where all variants were measured.
-    """
-    native = variants[0]
-    table = decide_table(ranks, cells, native, limit)
-    if not table.needs:
-        return (table,)
-    free = [variant for variant in variants if not variant.needs]
-    grid = {block: cells[block].restricted(free) for block in sizes if block in cells}
-    return table, decide_table(ranks, {b: c for b, c in grid.items() if c.samples}, native, limit)
+def _over(cell: Cell, other: Variant, winner: Variant) -> tuple[float, float, float]:
+    """Score over score, and the interval of the ratio of calls timed together."""
+    ratio = cell.ratio(other, winner)
+    return cell.score(other) / cell.score(winner), ratio.low, ratio.high

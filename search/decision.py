@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from search.cluster.hostlist import name_hash
 from search.cluster.topology import MOST_CAPACITY, Topology, flatten
 from search.errors import UserError
 from search.files import write_whole
+from search.progress import size_text
 from search.toml import load_toml
 
 SCHEMA = 1
@@ -24,13 +25,73 @@ HEADER = """\
 """
 
 
+Ratio = tuple[float, float, float]
+"""A ratio of two scores, and the ends of the interval of the ratio of calls timed together."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Why a row has its variant: what was measured at a block (bytes to each peer).
+
+    ``seconds`` is its score; ``native`` and ``ahead`` are the library's own and the runner-up over
+    it; ``modes`` are the medians of two groups of times, where there are two; ``undecided`` lists
+    rivals of whom it is not known whether they are equal in practice.
+    """
+
+    block: int
+    seconds: float
+    native: Ratio | None = None
+    runner_up: str | None = None
+    ahead: Ratio | None = None
+    calls: int = 0
+    rounds: int = 0
+    retransmissions: int = 0
+    of_limit: float | None = None
+    modes: tuple[float, float] | None = None
+    on_ticks: bool = False
+    undecided: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The evidence in one line."""
+        parts = []
+        if self.native:
+            parts.append(f"{_ratio_text(self.native)} x native")
+        if self.runner_up and self.ahead:
+            parts.append(f"{_ratio_text(self.ahead)} x {self.runner_up}")
+        doubts = []
+        if self.modes:
+            doubts.append("two modes, {:.3g} and {:.3g} ms".format(*(1e3 * m for m in self.modes)))
+        if self.on_ticks:
+            doubts.append("times on the scheduler's ticks")
+        return "; ".join(
+            [
+                f"at {size_text(self.block)}: {' and '.join(parts) or 'alone'}",
+                *([f"{self.of_limit:.0%} of the physical limit"] if self.of_limit else []),
+                f"{self.calls} calls, {self.retransmissions} retransmissions",
+                *doubts,
+            ]
+        )
+
+
+def _ratio_text(ratio: Ratio) -> str:
+    return "{:.2f} ({:.2f}-{:.2f})".format(*ratio)
+
+
 @dataclass(frozen=True)
 class Cutoff:
-    """One row: up to ``most`` bytes to each peer (None: any) this variant, because of ``why``."""
+    """One row: up to ``most`` bytes to each peer (None: any) this variant, because of what was
+    measured, or of what somebody says."""
 
     most: int | None
     variant: Variant
-    why: str
+    said: str = ""
+    evidence: Evidence | None = None
+
+    @property
+    def why(self) -> str:
+        """The reason in one line."""
+        return self.evidence.text if self.evidence else self.said
 
 
 @dataclass(frozen=True)
@@ -44,6 +105,10 @@ class DecisionTable:
     def needs(self) -> frozenset[str]:
         """What its rows together need of a communicator."""
         return frozenset(need for cutoff in self.cutoffs for need in cutoff.variant.needs)
+
+    def choice(self, block: int) -> Variant:
+        """The variant that serves a block."""
+        return next(c.variant for c in self.cutoffs if c.most is None or block <= c.most)
 
     def serves(self, ranks: int) -> bool:
         """Whether all its rows can serve so many ranks."""
@@ -119,6 +184,7 @@ def read_decision(path: Path, catalogue: Catalogue) -> Decision:
                         _whole(row["most"], path) if "most" in row else None,
                         catalogue.variant(str(row["variant"])),
                         str(row.get("why", "")),
+                        _read_evidence(row["evidence"]) if "evidence" in row else None,
                     )
                     for row in table["row"]
                 ),
@@ -145,6 +211,14 @@ def _read_tree(content: Mapping[str, Any], path: Path) -> tuple[TreeNode, ...]:
         raise UserError(
             f"{path}: each node of tree has parent, capacity and, a host, its hash"
         ) from error
+
+
+def _read_evidence(content: Mapping[str, Any]) -> Evidence:
+    """What ``_row`` wrote; TypeError if it is something else."""
+    values: dict[str, Any] = {
+        key: tuple(v) if isinstance(v, list) else v for key, v in content.items()
+    }
+    return Evidence(**values)
 
 
 def _whole(value: object, path: Path) -> int:
@@ -174,7 +248,21 @@ def _node(node: TreeNode) -> dict[str, Any]:
 
 def _row(cutoff: Cutoff) -> dict[str, Any]:
     row: dict[str, Any] = {} if cutoff.most is None else {"most": cutoff.most}
-    return {**row, "variant": cutoff.variant.label, "why": cutoff.why}
+    row["variant"] = cutoff.variant.label
+    if cutoff.said:
+        row["why"] = cutoff.said
+    if cutoff.evidence:
+        fields = vars(cutoff.evidence).items()
+        known = {key: value for key, value in fields if value not in (None, (), False)}
+        row["evidence"] = {key: _rounded(value) for key, value in known.items()}
+    return row
+
+
+def _rounded(value: Any) -> Any:
+    """Floats to what they can tell."""
+    if isinstance(value, tuple):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def merge_equal(cutoffs: Sequence[Cutoff]) -> tuple[Cutoff, ...]:
@@ -182,7 +270,7 @@ def merge_equal(cutoffs: Sequence[Cutoff]) -> tuple[Cutoff, ...]:
     merged: list[Cutoff] = []
     for cutoff in cutoffs:
         if merged and merged[-1].variant == cutoff.variant:
-            merged[-1] = Cutoff(cutoff.most, cutoff.variant, merged[-1].why)
+            merged[-1] = replace(merged[-1], most=cutoff.most)
         else:
             merged.append(cutoff)
     return tuple(merged)

@@ -148,7 +148,8 @@ def _row(cutoff: Cutoff, numbers: Sequence[Number]) -> dict[str, Any]:
 
 def _table_comment(ranks: int, last: bool) -> Markup:
     measured = f"Measured on {ranks} ranks" if ranks else "Published cut-offs, not measured"
-    served = "any number of ranks" if last else "those numbers of ranks that all its rows serve"
+    near = "the numbers of ranks nearest to it" if ranks else "those numbers of ranks"
+    served = "any number of ranks" if last else f"{near} that all its rows serve"
     return comment(f"{measured}; for {served}.")
 
 
@@ -210,6 +211,7 @@ def emit_c(
         ranks=int(tuned.get("ranks", 0)),
         hosts=len(tuned.get("hosts", [])),
         fingerprint=comment_text(str(tuned.get("fingerprint", ""))),
+        noise=comment_text(str(tuned.get("noise", ""))),
         tree=_tree(decision) if all_bodies or _uses_tree(decision) else [],
         most_depth=MOST_DEPTH if all_bodies else _most_depth(decision),
         parameters=[

@@ -21,6 +21,12 @@ class EnvironmentFailure(AtallError):
     exit_code = 2
 
 
+class TooNoisy(AtallError):
+    """Somebody else uses the cluster: no decision can rest on what is measured (exit code 3)."""
+
+    exit_code = 3
+
+
 class Interrupted(AtallError):
     """Stopped before the end; running configure again goes on (exit code 4)."""
 

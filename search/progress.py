@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 PLAIN_SECONDS = 10.0
 """Without a terminal: at most one line in so many seconds."""
@@ -21,25 +21,25 @@ def size_text(block: int) -> str:
 
 
 class Display:
-    """Context manager that shows how far a search over ``sizes`` is. Implements runner.Watcher."""
+    """Context manager that shows how far a search is. Implements runner.Watcher."""
 
-    def __init__(self, console: Console, sizes: Sequence[int]) -> None:
-        self._console, self._sizes = console, list(sizes)
-        self._seen: list[int] = []
+    def __init__(self, console: Console, ranks: Sequence[int], sizes: Sequence[int]) -> None:
+        self._console = console
+        self._places = {(n, block) for n in ranks for block in sizes}
+        self._several = len(ranks) > 1
+        self._seen: set[tuple[int, int]] = set()
         self._last = time.monotonic()
-        self._reused = 0
         self._progress = Progress(
+            SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             TextColumn("{task.completed}/{task.total} sizes"),
             TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
             console=console,
             disable=not console.is_terminal,
             transient=True,
         )
-        self._task = self._progress.add_task("", total=len(self._sizes))
+        self._task = self._progress.add_task("", total=len(self._places))
 
     def __enter__(self) -> Display:
         self._progress.start()
@@ -48,24 +48,20 @@ class Display:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def round(self, block: int, variants: int, fresh: bool) -> None:
+    def round(self, ranks: int, block: int, variants: int, fresh: bool) -> None:
         """A round of so many variants begins."""
-        is_new = block not in self._seen
-        if is_new:
-            self._seen.append(block)
-        done = len([b for b in self._seen if b in self._sizes]) - 1
-        refining = block not in self._sizes
-        total = max(len(self._sizes), done + 1)
-        text = f"{'cut-off' if refining else 'block'} {size_text(block)}: {variants} variants"
-        self._progress.update(
-            self._task, description=text, total=total, completed=total if refining else done
-        )
+        place = ranks, block
+        is_new = place not in self._seen
+        self._seen.add(place)
+        text = f"{f'{ranks} ranks, ' if self._several else ''}block {size_text(block)}: "
+        text += f"{variants} variant{'s' * (variants != 1)}"
+        done = len(self._seen & self._places) - 1
+        self._progress.update(self._task, description=text, completed=done)
         if self._console.is_terminal or not fresh:
             return
         if is_new or time.monotonic() - self._last > PLAIN_SECONDS:
             self._last = time.monotonic()
-            where = "refining" if refining else f"{done + 1} of {total}"
-            self._console.print(f"  {where}: {text}", highlight=False)
+            self._console.print(f"  {text}", highlight=False)
 
     def say(self, text: str) -> None:
         """One line above the progress."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from argparse import Namespace
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,63 +13,36 @@ from rich.console import Console
 from search.algorithm import Catalogue
 from search.cluster.hosts import make_cluster, read_cluster, write_cluster
 from search.cluster.site import Site, digest
-from search.decide import cells_of, decide
+from search.decide import decide
 from search.decision import Decision, hashed_tree, read_decision, write_decision
 from search.emission import emit_c, emit_h
 from search.errors import EnvironmentFailure, UserError
 from search.files import write_whole
 from search.measure import bench as benchmark
 from search.measure import timeline
+from search.measure.compare import compare_strategies
 from search.measure.job import Job, JobLost
-from search.measure.journal import Journal
-from search.measure.probe import probe, write_machine
-from search.measure.runner import MeasuringRunner, OutOfTime
-from search.measure.strategy import EFFORTS, QUICK_SIZES, SIZES, Cell, three_steps
-from search.progress import Display, size_text
+from search.measure.journal import Journal, any_journal
+from search.measure.probe import probe, read_machine, write_machine
+from search.progress import size_text
+from search.strategy.cell import cells_of
+from search.strategy.request import QUICK_SIZES, SIZES, Cells
 from search.summary import describe, list_catalogue, summary
-from search.toolchain import SOURCE, TEMPLATES, read_toolchain
+from search.toolchain import TEMPLATES, read_toolchain
+from search.tuning import Tuned, tune
+from search.workplace import GENERIC, Workplace, read_identity, sizes_of, start_job
 
-GENERIC = SOURCE / "search" / "presets" / "generic.toml"
 PLAIN_WIDTH = 120
 """Columns where there is no terminal."""
 RECORD_WARMUPS = 3
 RECORD_PATIENCE = 120.0
-BENCH_SECONDS = {"quick": 2.0, "normal": 6.0}
-
-
-@dataclass(frozen=True)
-class Workplace:
-    """Where a build's files are."""
-
-    root: Path
-
-    @property
-    def build(self) -> Path:
-        return self.root / "build"
-
-    @property
-    def generated(self) -> Path:
-        return self.root / "generated"
-
-    @property
-    def cluster(self) -> Path:
-        return self.build / "cluster.json"
-
-    @property
-    def journal(self) -> Path:
-        return self.build / "measurements.jsonl"
-
-    @property
-    def identity(self) -> Path:
-        return self.build / "fingerprint.json"
-
-    @property
-    def decision(self) -> Path:
-        return self.generated / "decision.toml"
+BENCH_SECONDS = {"quick": 2.0, "normal": 6.0, "thorough": 20.0}
+BENCH_LAUNCHES = {"quick": 1, "normal": 3, "thorough": 5}
 
 
 def run(options: Namespace, root: Path) -> None:
     """Run the stage that the options name."""
+    begin = time.monotonic()
     console = Console(quiet=options.quiet, highlight=False)
     if not console.is_terminal:
         console.width = PLAIN_WIDTH
@@ -82,34 +53,53 @@ def run(options: Namespace, root: Path) -> None:
     elif options.stage == "generic":
         emit_generic(console, place, catalogue)
     elif options.stage == "decide":
-        decide_stage(console, place, catalogue)
+        decide_stage(place, catalogue)
     elif options.stage == "emit":
         emit_stage(console, place, catalogue)
+    elif options.stage == "report":
+        report_stage(console, place, catalogue)
+    elif options.stage == "compare-strategies":
+        compare_stage(console, catalogue, options)
     elif options.stage == "configure":
         configure_cluster(console, options, place, catalogue)
         cluster, _ = read_cluster(place.cluster)
         with Site(cluster, read_toolchain(root / "config.mk"), place.build) as site:
             job = start_job(site, place, catalogue)
             probe_stage(console, site, place, job)
-            finished = tune_stage(console, site, place, catalogue, job)
-        decision = decide_stage(console, place, catalogue)
+            tuned = tune(console, site, place, catalogue, job, begin)
+        decision = decide_stage(place, catalogue, tuned)
         emit_stage(console, place, catalogue)
-        summary(console, cluster, decision, finished)
+        summary(console, cluster, decision, tuned)
     else:
-        cluster, settings = read_cluster(place.cluster)
-        with Site(cluster, read_toolchain(root / "config.mk"), place.build) as site:
-            if options.stage == "bench":
-                bench_stage(console, site, place, catalogue, options, settings)
-                return
-            if options.stage == "timeline":
-                timeline_stage(console, site, place, catalogue, options)
-                return
+        cluster_stage(console, place, catalogue, options, begin)
+
+
+def cluster_stage(
+    console: Console, place: Workplace, catalogue: Catalogue, options: Namespace, begin: float
+) -> None:
+    """A stage that needs the cluster that was configured."""
+    cluster, settings = read_cluster(place.cluster)
+    with Site(cluster, read_toolchain(place.root / "config.mk"), place.build) as site:
+        if options.stage == "bench":
+            bench_stage(console, site, place, catalogue, options, settings)
+        elif options.stage == "timeline":
+            timeline_stage(console, site, place, catalogue, options)
+        else:
             job = start_job(site, place, catalogue)
             if options.stage == "probe":
                 probe_stage(console, site, place, job)
                 job.close()
             else:
-                tune_stage(console, site, place, catalogue, job)
+                tune(console, site, place, catalogue, job, begin)
+
+
+def compare_stage(console: Console, catalogue: Catalogue, options: Namespace) -> None:
+    """Replay recorded journals under every strategy."""
+    if not options.journals:
+        raise UserError("compare-strategies JOURNAL: a journal of an exhaustive search is expected")
+    for name in options.journals:
+        journal = any_journal(Path(name))
+        compare_strategies(console, name, journal.records, catalogue)
 
 
 def configure_cluster(
@@ -119,10 +109,15 @@ def configure_cluster(
     cluster = make_cluster(options, os.environ)
     catalogue.variants(cluster.ranks, options.only)  # names must be known
     settings = {
+        "ranks": options.np or [cluster.ranks],
         "sizes": options.sizes or (QUICK_SIZES if options.effort == "quick" else SIZES),
+        "own_sizes": bool(options.sizes),
+        "strategy": options.strategy,
+        "timing": options.timing,
         "effort": options.effort,
         "only": options.only,
         "time_limit": options.time_limit,
+        "accept_noise": options.accept_noise,
     }
     console.print(f"cluster: {describe(cluster)}")
     if cluster.kind == "local":
@@ -134,19 +129,6 @@ def configure_cluster(
     write_cluster(place.cluster, cluster, settings)
 
 
-def start_job(
-    site: Site, place: Workplace, catalogue: Catalogue, program: str = "measure", *define: str
-) -> Job:
-    """Build the measuring job with every algorithm in it, and start it."""
-    source = place.build / "catalogue.c"
-    generic = read_decision(GENERIC, catalogue)
-    every = replace(generic, tree=hashed_tree(site.cluster.topology))
-    write_whole(source, emit_c(every, catalogue, TEMPLATES, all_bodies=True))
-    write_whole(place.build / "alltoall.h", emit_h(TEMPLATES))
-    site.tools.compile_job(source, place.build / program, ["ATALL_EVERY", *define])
-    return site.start_job(place.build / program)
-
-
 def probe_stage(console: Console, site: Site, place: Workplace, job: Job) -> None:
     """Measure the network itself; write build/machine.json."""
     console.print("probe: the network itself, for some ten seconds")
@@ -154,98 +136,41 @@ def probe_stage(console: Console, site: Site, place: Workplace, job: Job) -> Non
     write_machine(place.build / "machine.json", machine)
 
 
-def tune_stage(
-    console: Console, site: Site, place: Workplace, catalogue: Catalogue, job: Job
-) -> bool:
-    """Search, with every sample in the journal; False if the time limit ended it."""
-    cluster, settings = read_cluster(place.cluster)
-    fields = site.fingerprint(job.library)
-    journal = Journal(place.journal, digest(fields))
-    compare_fingerprint(console, place, fields, journal)
-    if journal.torn:
-        console.print("tune: the journal's last line was cut off and is measured again")
-    few = settings["effort"] == "quick"
-    every = catalogue.variants(cluster.ranks, tuple(settings["only"]), few)
-    variants = [variant for variant in every if variant.named("ranking") in (None, *job.rankings)]
-    sizes = settings["sizes"]
-    begin = time.monotonic()
-    deadline = begin + settings["time_limit"] if settings["time_limit"] else None
-    console.print(
-        f"tune: {len(variants)} variants at {len(sizes)} sizes"
-        + (f", {len(journal.records)} samples are there already" if journal.records else "")
-    )
-    cells: dict[int, Cell] = {}
-    finished = True
-    with Display(console, sizes) as display:
-        runner = MeasuringRunner(
-            job,
-            lambda: site.start_job(place.build / "measure"),
-            journal,
-            display,
-            cluster.limit,
-            deadline,
+def read_cells(place: Workplace, catalogue: Catalogue) -> tuple[Journal, Cells]:
+    """The journal of the last tuning, and its samples by ranks and block."""
+    _, settings = read_cluster(place.cluster)
+    journal = Journal(place.journal, digest(read_identity(place)))
+    variants = {catalogue.variant(record.label) for record in journal.records if record.label}
+    known = sorted(variants, key=lambda variant: variant.simplicity)
+    cells = cells_of(journal.records, known)
+    native = catalogue.variant("native")
+    if not any(native in cell.rounds for cell in cells.values()):
+        raise UserError(
+            "nothing is measured yet: run ./configure or 'make tune', with enough --time-limit="
         )
-        try:
-            runner.run(three_steps(cells, sizes, variants, EFFORTS[settings["effort"]]))
-        except OutOfTime:
-            finished = False
-        finally:
-            runner.close()
-    console.print(
-        f"tune: {runner.fresh_samples} calls timed in {time.monotonic() - begin:.0f} s"
-        + ("" if finished else "; the time limit came first")
-    )
-    return finished
+    return journal, {place: cell for place, cell in cells.items() if place[0] in settings["ranks"]}
 
 
-def compare_fingerprint(
-    console: Console, place: Workplace, fields: dict[str, object], journal: Journal
-) -> None:
-    """Say what changed since the last tuning, and keep the fingerprint."""
-    try:
-        before = json.loads(place.identity.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        before = {}
-    after = json.loads(json.dumps(fields))
-    changed = [key for key in after if key in before and after[key] != before[key]]
-    if changed and journal.foreign and not journal.records:
-        console.print(
-            f"tune: changed since the last tuning: {', '.join(changed)}; all is measured anew"
-        )
-    write_whole(place.identity, json.dumps(fields, indent=1, sort_keys=True) + "\n")
-
-
-def decide_stage(console: Console, place: Workplace, catalogue: Catalogue) -> Decision:
+def decide_stage(place: Workplace, catalogue: Catalogue, tuned: Tuned | None = None) -> Decision:
     """Make generated/decision.toml of the journal."""
     cluster, settings = read_cluster(place.cluster)
     fields = read_identity(place)
-    journal = Journal(place.journal, digest(fields))
-    variants = catalogue.variants(cluster.ranks, tuple(settings["only"]))
-    cells = cells_of(journal.records, variants)
-    if not cells:
-        raise UserError("nothing is measured yet: run ./configure or 'make tune' first")
-    tables = decide(cluster.ranks, cells, settings["sizes"], variants, cluster.limit)
+    _, cells = read_cells(place, catalogue)
+    native = catalogue.variant("native")
     decision = Decision(
-        tables,
+        decide(cells, sizes_of(place, settings), native, lambda n, b: cluster.first(n).limit(b)),
         {
             "library": fields["library"],
             "ranks": cluster.ranks,
             "hosts": sorted(set(fields["hosts"])),
             "fingerprint": digest(fields),
+            **({"noise": tuned.noise[0]} if tuned and tuned.noise else {}),
         },
         hashed_tree(cluster.topology),
     )
     decision.check(str(place.decision))
     write_decision(place.decision, decision)
     return decision
-
-
-def read_identity(place: Workplace) -> dict[str, Any]:
-    """The fingerprint of the last tuning."""
-    try:
-        return dict(json.loads(place.identity.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise UserError("nothing is measured yet: run ./configure or 'make tune' first") from error
 
 
 def emit_stage(console: Console, place: Workplace, catalogue: Catalogue) -> None:
@@ -280,7 +205,7 @@ def timeline_stage(
     job = start_job(site, place, catalogue, "record", "ATALL_RECORD")
     try:
         for _ in range(RECORD_WARMUPS):
-            job.ask(f"time {label} {block} 0 1", RECORD_PATIENCE)
+            job.ask(f"time {label} {block} 0 1 barrier", RECORD_PATIENCE)
         answer = job.ask(f"record {label} {block}", RECORD_PATIENCE)
     except JobLost as error:
         raise EnvironmentFailure(f"{label} at {block} bytes: {error}") from error
@@ -313,24 +238,57 @@ def bench_stage(
 ) -> None:
     """Compare the generated file with the library; write build/bench.json."""
     decision = read_decision(place.decision, catalogue)
-    cluster = site.cluster
+    cluster, effort = site.cluster, settings["effort"]
     program = place.build / "bench"
     site.tools.compile_job(place.generated / "alltoall.c", program)
-    job = site.start_job(program)
-    competitors = job.forced if options.competitors else []
+    jobs = [site.start_job(program)]
+    competitors = jobs[0].forced if options.competitors else []
     if options.competitors and not competitors:
         raise UserError("COMPETITORS=1: this MPI library has no algorithms that can be forced")
-    try:
-        rows = benchmark.run_bench(
-            job,
-            options.sizes or benchmark.bench_sizes(settings["sizes"]),
-            cluster.limit,
-            lambda block: benchmark.chosen_label(decision, cluster.ranks, block),
-            BENCH_SECONDS[settings["effort"]] * (1 + len(competitors) / 2),
-            lambda text: console.print(f"bench {text}"),
-            competitors,
-        )
-    finally:
-        job.close()
+    launches = options.launches or BENCH_LAUNCHES[effort]
+    plan = benchmark.Plan(
+        options.sizes or benchmark.bench_sizes(sizes_of(place, settings)),
+        BENCH_SECONDS[effort] * (1 + len(competitors) / 2) / launches,
+        launches,
+        competitors,
+        options.cold,
+    )
+    fields = site.fingerprint(jobs[0].library, settings["timing"])
+    timed = benchmark.run_bench(
+        lambda: jobs.pop() if jobs else site.start_job(program),
+        plan,
+        cluster.limit,
+        lambda text: console.print(f"bench {text}"),
+    )
+    rows = benchmark.make_rows(
+        timed,
+        plan,
+        cluster.limit,
+        lambda block: benchmark.chosen_label(decision, cluster.ranks, block),
+    )
     benchmark.show(console, rows, describe(cluster))
-    benchmark.write_rows(place.build / "bench.json", rows)
+    circumstances = {
+        "cluster": describe(cluster),
+        **{key: fields[key] for key in ("library", "congestion control", "port buffer")},
+    }
+    benchmark.write_rows(place.build / "bench.json", rows, circumstances)
+
+
+def report_stage(console: Console, place: Workplace, catalogue: Catalogue) -> None:
+    """Write build/report.html."""
+    from search import report  # matplotlib takes a second to load
+
+    cluster, _ = read_cluster(place.cluster)
+    journal, cells = read_cells(place, catalogue)
+    path = place.build / "report.html"
+    findings = report.Findings(
+        f"All-to-all on {describe(cluster)}",
+        cells,
+        journal.records,
+        read_decision(place.decision, catalogue),
+        read_machine(place.machine),
+        report.read_bench(place.build / "bench.json"),
+        lambda ranks, block: cluster.first(ranks).limit(block),
+    )
+    report.write_report(path, findings)
+    console.print(f"report: {path.relative_to(place.root)}")

@@ -10,6 +10,7 @@ from search.algorithm import Catalogue
 from search.cluster.hosts import Cluster
 from search.decision import Decision, DecisionTable
 from search.progress import size_text
+from search.tuning import Tuned
 
 
 def describe(cluster: Cluster) -> str:
@@ -45,8 +46,8 @@ def list_catalogue(console: Console, catalogue: Catalogue) -> None:
         console.print(f"    source: {algorithm.cite}", markup=False)
 
 
-def summary(console: Console, cluster: Cluster, decision: Decision, finished: bool) -> None:
-    """The cut-offs, a verdict, and what to type next."""
+def summary(console: Console, cluster: Cluster, decision: Decision, tuned: Tuned) -> None:
+    """The cut-offs, what is uncertain, a verdict, and what to type next."""
     table = Table(title=describe(cluster), box=box.SIMPLE)
     for heading in ("block", "variant", "why"):
         table.add_column(heading)
@@ -55,8 +56,12 @@ def summary(console: Console, cluster: Cluster, decision: Decision, finished: bo
         to = f"to {size_text(cutoff.most)}" if cutoff.most else f"from {size_text(low)}"
         table.add_row(to, cutoff.variant.label, cutoff.why)
     console.print(table)
-    if not finished:
+    for noise in tuned.noise[:1]:
+        console.print(f"Measured on a disturbed cluster, as accepted: {noise}.", markup=False)
+    if not tuned.finished:
         console.print("The time limit came before the end: configure again goes on from here.")
+        for line in tuned.uncertain:
+            console.print(f"  uncertain: {line}", markup=False)
     console.print(verdict(chosen))
     console.print(
         "generated/alltoall.c is ready: compile it with your program and call "

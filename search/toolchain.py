@@ -54,6 +54,7 @@ class Toolchain:
                 str(PROBES / "measure.c"),
                 "-o",
                 str(program),
+                "-lm",
             ],
             "compiling the measuring job",
         )

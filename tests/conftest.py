@@ -13,8 +13,8 @@ sys.path.insert(0, str(ROOT))
 
 from search.algorithm import Catalogue  # noqa: E402
 from search.decision import Decision, read_decision  # noqa: E402
-from search.stages import GENERIC  # noqa: E402
 from search.toolchain import TEMPLATES, Toolchain, read_toolchain  # noqa: E402
+from search.workplace import GENERIC  # noqa: E402
 
 
 @pytest.fixture(scope="session")

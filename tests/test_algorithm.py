@@ -121,3 +121,19 @@ def test_formulas_run_no_code():
     assert [evaluate("2*(w>0)", {"w": w}) for w in (0, 7)] == [0, 2]
     with pytest.raises(UserError):
         as_c("p; system()", ["p"])
+
+
+def test_near_is_one_step_in_one_parameter(catalogue):
+    near = {v.label for v in catalogue.variant("simple(order=sliding,window=4)").near(16)}
+    assert {f"simple(order=sliding,window={w})" for w in (2, 3, 6, 8)} <= near
+    assert {"simple(order=index)", "simple(order=shifted)"} <= near
+    assert "simple(order=sliding,window=4,ranking=interleaved)" in near
+    phased = catalogue.variant("phased(sync=receiver,segment=4096,depth=1)")
+    labels = {v.label for v in phased.near(16)}
+    assert "phased(sync=sender,segment=4096,depth=1)" in labels
+    assert "phased(sync=receiver,segment=0,depth=1)" in labels
+    for ranks in (1, 2, 3, 16):
+        for variant in catalogue.variants(ranks):
+            for other in variant.near(ranks):
+                assert catalogue.variant(other.label) == other
+                assert other != variant

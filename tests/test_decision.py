@@ -4,6 +4,7 @@ from search.decision import (
     Cutoff,
     Decision,
     DecisionTable,
+    Evidence,
     TreeNode,
     merge_equal,
     read_decision,
@@ -17,7 +18,24 @@ ROW = "schema = 1\n[[table]]\nranks = %s\nrow = [%s]\n"
 
 def test_what_is_written_is_read_back(catalogue, tmp_path):
     ring, bruck = catalogue.variant("ring(sync=light)"), catalogue.variant("bruck(radix=3)")
-    table = DecisionTable(8, (Cutoff(99, bruck, 'a "b" \\'), Cutoff(None, ring, "x")))
+    evidence = Evidence(
+        64,
+        0.25,
+        (1.5, 1.25, 1.75),
+        "native",
+        (1.1, 1.0, 1.2),
+        27,
+        9,
+        3,
+        0.9,
+        (1.0, 2.0),
+        True,
+        ("ring(sync=none)", "native"),
+    )
+    table = DecisionTable(
+        8,
+        (Cutoff(99, bruck, 'a "b" \\'), Cutoff(999, ring, evidence=evidence), Cutoff(None, bruck)),
+    )
     tuned = {"library": "L", "ranks": 8, "hosts": ["00"], "fingerprint": "f"}
     tree = (TreeNode(-1, 1, 0), TreeNode(0, 2, 255))
     decision = Decision((table,), tuned, tree)
@@ -75,3 +93,22 @@ def test_equal_neighbours_are_one_row(catalogue):
     a, b = catalogue.variant("native"), catalogue.variant("ring(sync=none)")
     rows = [Cutoff(1, a, "1"), Cutoff(2, a, "2"), Cutoff(3, b, "3"), Cutoff(None, b, "4")]
     assert merge_equal(rows) == (Cutoff(2, a, "1"), Cutoff(None, b, "3"))
+
+
+def test_the_evidence_is_one_line():
+    text = Evidence(
+        8192, 0.01, (1.5, 1.4, 1.6), "bruck(radix=2)", (1.2, 1.1, 1.3), 27, 9, 3, 0.9
+    ).text
+    assert text == (
+        "at 8 KiB: 1.50 (1.40-1.60) x native and 1.20 (1.10-1.30) x bruck(radix=2); 90% of the "
+        "physical limit; 27 calls, 3 retransmissions"
+    )
+    assert "two modes, 10 and 210 ms" in Evidence(1, 0.01, modes=(0.01, 0.21)).text
+    assert "alone" in Evidence(1, 0.01).text
+
+
+def test_wrong_evidence_is_refused(catalogue, tmp_path):
+    row = '{variant="native", evidence={block=1, seconds=1.0, colour="red"}}'
+    (tmp_path / "d.toml").write_text(ROW % (8, row))
+    with pytest.raises(UserError, match="colour"):
+        read_decision(tmp_path / "d.toml", catalogue)

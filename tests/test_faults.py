@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from search import stages
+from search import stages, workplace
 from search.__main__ import parser
 from search.cluster import site
-from search.measure import runner
+from search.measure import visits
 from search.toolchain import TEMPLATES
 
 from .conftest import ROOT
@@ -44,8 +44,9 @@ def broken(monkeypatch, tmp_path, tools):
     for name, body in (("wrong", WRONG), ("hangs", HANGS), ("dies", DIES)):
         (folder / "alltoall" / f"{name}.c.j2").write_text(BROKEN.format(name=name, body=body))
     monkeypatch.setattr(stages, "TEMPLATES", folder)
+    monkeypatch.setattr(workplace, "TEMPLATES", folder)
     monkeypatch.setattr(site, "TEMPLATES", folder)
-    monkeypatch.setattr(runner, "PATIENCE", 2.0)
+    monkeypatch.setattr(visits, "PATIENCE", 2.0)
     (tmp_path / "config.mk").write_text(
         f"MPICC = {tools.mpicc}\nMPIEXEC = {tools.mpiexec}\nCFLAGS = \n"
     )
@@ -75,7 +76,7 @@ def test_broken_variants_are_set_aside(broken, capsys):
 
 
 def test_a_time_limit_ends_the_search_with_the_best_so_far(broken, capsys):
-    configure(broken, "--only=ring,bruck,simple", "--time-limit=1", "--sizes=1,16M,32M")
+    configure(broken, "--only=ring,bruck,simple", "--time-limit=6", "--sizes=1,16M,32M")
     said = capsys.readouterr().out
     assert "the time limit came first" in said
     assert (broken / "generated" / "alltoall.c").exists()

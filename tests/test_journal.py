@@ -1,15 +1,21 @@
+import gzip
 import random
 
 import pytest
 
 from search.errors import UserError
-from search.measure.journal import Journal, Record
+from search.measure.journal import Journal, Record, any_journal
 from search.measure.samples import Sample
 
+from .conftest import ROOT
+
 RECORDS = [
-    Record("native", 1, Sample(0.1, 2, 1)),
-    Record("ring(sync=none)", 1, None, "wrong"),
-    Record("native", 64, Sample(0.25)),
+    Record(
+        8, 1, "native", 0, Sample((0.1, 0.2), ((3, 2), (5, 1)), 1, (1e-5, 2e-5), 0.25), launch=1
+    ),
+    Record(8, 1, "ring(sync=none)", failure="wrong"),
+    Record(4, 64, "native", 7, Sample((0.25,)), scheme="round"),
+    Record(8, 1, void="host n3: a hog", void_rounds=(0, 2)),
 ]
 
 
@@ -24,7 +30,7 @@ def path(tmp_path):
 def test_what_is_appended_is_read_back(path):
     assert Journal(path, "print").records == RECORDS
     other = Journal(path, "other")
-    assert (other.records, other.foreign) == ([], 3)
+    assert (other.records, other.foreign) == ([], 4)
 
 
 def test_a_torn_tail_is_dropped_and_written_over(path):
@@ -34,14 +40,14 @@ def test_a_torn_tail_is_dropped_and_written_over(path):
         path.write_bytes(whole[:cut])
         journal = Journal(path, "print")
         assert journal.torn
-        assert journal.records == RECORDS[:2]
-        journal.append(RECORDS[2])
+        assert journal.records == RECORDS[:-1]
+        journal.append(RECORDS[-1])
         assert Journal(path, "print").records == RECORDS
 
 
 def test_a_bad_middle_is_refused(path):
     lines = path.read_bytes().splitlines(True)
-    path.write_bytes(lines[0] + lines[1].replace(b"wrong", b"right") + lines[2])
+    path.write_bytes(b"".join([lines[0], lines[1].replace(b"wrong", b"right"), *lines[2:]]))
     with pytest.raises(UserError, match="j:2: damaged"):
         Journal(path, "print")
 
@@ -57,4 +63,13 @@ def test_no_bit_flip_goes_unnoticed(path):
             records = Journal(path, "print").records
         except UserError:
             continue
-        assert records in (RECORDS, RECORDS[:2], [])
+        assert records in (RECORDS, RECORDS[:-1], [])
+
+
+def test_any_journal_is_read_packed_or_not(path):
+    packed = path.with_suffix(".gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert any_journal(path).records == any_journal(packed).records == RECORDS
+    for wrong in (path.parent / "none", ROOT / "README.md", path.parent):
+        with pytest.raises(UserError, match="not a journal"):
+            any_journal(wrong)

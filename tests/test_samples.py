@@ -1,8 +1,22 @@
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.measure.samples import Sample, median_interval, ratio_interval, score
+from search.measure.probe import find_jumps
+from search.measure.samples import (
+    Sample,
+    enough_to_reject,
+    holm,
+    median_interval,
+    modes,
+    ratio_interval,
+    score,
+    sign_test,
+    sits_on_ticks,
+    tail,
+)
 
 times = st.lists(st.floats(1e-6, 10), min_size=1, max_size=60)
 
@@ -20,11 +34,76 @@ def test_the_median_lies_in_its_interval(values):
 
 
 def test_time_outs_count_and_noise_does_not():
-    body = [Sample(0.005)] * 99
-    assert score([*body, Sample(0.205, 1, 1)]) == pytest.approx(0.005 + 0.2 / 100)
-    assert score([*body, Sample(0.205)]) == 0.005
+    body = [Sample((0.005,))] * 99
+    hit = Sample((0.205,), ((3, 1),), 1)
+    assert score([*body, hit]) == pytest.approx(0.005 + 0.2 / 100)
+    assert score([*body, Sample((0.205,))]) == 0.005
+    assert tail([*body, Sample((0.205,))]) == 1
+
+
+def test_who_sends_again_in_most_visits_is_at_risk():
+    """Three calls with retransmissions but no time-out do not show that there are none."""
+    lossy = [Sample((0.005,), ((0, 4),))] * 3
+    assert score(lossy) == pytest.approx(0.005 + 0.2 / 2 / 4)
+    assert score(lossy * 100) == pytest.approx(0.005, rel=0.1)
+    assert score([Sample((0.005,))] * 9 + lossy[:1]) == 0.005  # once in a while happens to all
+
+
+def test_every_call_of_a_visit_counts_for_the_tail():
+    visits = [Sample((0.005, 0.005, 0.005))] * 9 + [Sample((0.005, 0.305, 0.005), ((0, 2),), 1)]
+    assert visits[-1].seconds == 0.005
+    assert score(visits) == pytest.approx(0.005 + 0.3 / 30)
 
 
 def test_ratios_are_paired_so_that_drift_cancels():
     drift = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
     assert ratio_interval([3 * x for x in drift], drift).high == 3.0
+
+
+@pytest.mark.parametrize(("candidates", "blocks"), [(10, 11), (25, 13), (100, 15)])
+def test_blocks_that_let_holm_reject(candidates, blocks):
+    """So many are enough for so many candidates at 1 %, as usual two-sided; one-sided one less."""
+    assert blocks - 1 <= enough_to_reject(candidates, 0.01) <= blocks
+    assert sign_test([2.0] * enough_to_reject(candidates, 0.01)) <= 0.01 / candidates
+
+
+def test_holm_rejects_step_by_step():
+    assert holm([0.004, 0.9, 0.03, 0.011], 0.05) == [True, False, False, True]
+    assert holm([0.02, 0.02, 0.02], 0.05) == [False] * 3
+
+
+@given(st.lists(st.floats(0, 1), max_size=20))
+def test_holm_rejects_no_less_than_bonferroni_and_never_the_larger_first(probabilities):
+    rejected = holm(probabilities, 0.05)
+    for p, no in zip(probabilities, rejected):
+        assert no or p > 0.05 / len(probabilities)
+        assert not no or all(r for q, r in zip(probabilities, rejected) if q < p)
+
+
+def test_two_modes_are_told_from_noise():
+    chance = random.Random(1)
+    one = [0.010 * (1 + 0.05 * chance.random()) for _ in range(20)]
+    other = [0.210 * (1 + 0.05 * chance.random()) for _ in range(10)]
+    low, high = modes([*one, *other])
+    assert 0.010 < low < 0.011
+    assert 0.210 < high < 0.221
+    assert modes(one) is None
+    assert modes([*one, 0.2]) is None  # one outlier is no mode
+    assert modes([1.0, 2.0]) is None
+    assert modes([0.01 * 1.05**i for i in range(30)]) is None  # wide, but without a gap
+
+
+def test_waiting_for_the_scheduler_shows():
+    chance = random.Random(1)
+    assert sits_on_ticks([0.004 * chance.randrange(1, 9) + 2e-5 for _ in range(12)])
+    assert not sits_on_ticks([chance.uniform(0.004, 0.036) for _ in range(40)])
+    assert not sits_on_ticks([0.0001] * 40)
+
+
+@pytest.mark.parametrize("threshold", [128, 1000, 16384, 65536])
+def test_jumps_of_a_message_are_found_to_the_byte(threshold):
+    def seconds(size):
+        return 3e-5 + 1e-9 * size + (4e-4 if size > threshold else 0)
+
+    assert find_jumps(seconds) == (threshold,)
+    assert find_jumps(lambda size: 3e-5 + 1e-8 * size) == ()

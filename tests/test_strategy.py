@@ -1,45 +1,65 @@
-"""Strategies against made-up clusters: exact, without a network."""
+"""Strategies against made-up clusters and recorded ones: exact, without a network."""
 
-import gzip
-import json
 import random
-from contextlib import suppress
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from search.decide import cells_of, decide
-from search.measure.journal import Journal, Record
-from search.measure.runner import Recorded
+from search.decide import decide, decide_table
+from search.measure.compare import compare_strategies
+from search.measure.journal import Record, any_journal
+from search.measure.recorded import Recorded
 from search.measure.samples import Sample
-from search.measure.strategy import EFFORTS, Cell, Failure, Rules, choose, race, three_steps
+from search.strategy import STRATEGIES
+from search.strategy.cell import Cell, cells_of, choose
+from search.strategy.elimination import better_half, not_grossly_slow, not_rejected, undecided
+from search.strategy.racing import coarse
+from search.strategy.request import EFFORTS, SIZES, Answer, Failure, Relaunch, Round, Rules, Task
+from search.strategy.three_steps import compare
 
 from .conftest import ROOT
 
 RULES = Rules(least=6, most=20, tolerance=0.05, slot=100.0)
+DATA = sorted((ROOT / "tests" / "data").glob("*.jsonl.gz"))
 
 
-def answer(search, seconds, noise=0.0, records=None):
-    """Run a strategy on seconds(variant, block); a string is a failure."""
-    chance, counted = random.Random(1), {}
+def sample(seconds, **troubles):
+    return Sample((seconds,), spent=seconds + 0.002, **troubles)
+
+
+def answer(search, seconds, noise=0.0, records=None, relaunches=None):
+    """Run a strategy on seconds(label, block); a string is a failure. Returns visits by key."""
+    chance, counted, numbers = random.Random(1), {}, {}
     try:
         wanted = next(search)
         while True:
+            if not isinstance(wanted, Round):
+                if isinstance(wanted, Relaunch):
+                    relaunches.append(wanted)
+                wanted = search.send(Answer())
+                continue
+            number = numbers[wanted.block] = numbers.get(wanted.block, -1) + 1
             outcomes = {}
             for variant in wanted.variants:
                 value = seconds(variant.label, wanted.block)
-                if isinstance(value, str):
-                    outcomes[variant] = Failure(value)
-                    record = Record(variant.label, wanted.block, None, value)
-                else:
-                    outcomes[variant] = Sample(value * (1 + noise * chance.uniform(-1, 1)))
-                    record = Record(variant.label, wanted.block, outcomes[variant])
-                if records is not None:
-                    records.append(record)
                 key = variant.label, wanted.block
                 counted[key] = counted.get(key, 0) + 1
-            wanted = search.send(outcomes)
+                if isinstance(value, str):
+                    outcomes[variant] = Failure(value)
+                    record = Record(8, wanted.block, variant.label, failure=value)
+                else:
+                    outcomes[variant] = sample(value * (1 + noise * chance.uniform(-1, 1)))
+                    record = Record(8, wanted.block, variant.label, number, outcomes[variant])
+                if records is not None:
+                    records.append(record)
+            wanted = search.send(Answer(number, outcomes))
     except StopIteration:
         return counted
+
+
+def task(variants, sizes, rules=RULES, near=lambda variant: []):
+    return Task(8, tuple(sizes), tuple(variants), rules, near)
 
 
 @pytest.fixture
@@ -50,45 +70,13 @@ def few(catalogue):
     ]
 
 
-def test_the_grossly_slow_are_out_after_three_rounds(few):
-    cell = Cell(64)
-    counted = answer(
-        race(cell, few, RULES), lambda label, block: 1e-3 * (9 if "ring" in label else 1), noise=0.2
-    )
-    assert counted["ring(sync=none)", 64] == 3
-    assert counted["native", 64] >= RULES.least
-
-
-def test_three_unlucky_rounds_put_nobody_out(few):
-    """The first is slow in rounds 8 to 10 only: noise."""
-    calls = []
-
-    def seconds(label, block):
-        calls.append(label)
-        unlucky = label == "native" and calls.count("native") in (8, 9, 10)
-        return 2e-3 if unlucky else 1e-3 * (1 + 0.3 * (len(calls) % 3))
-
-    counted = answer(race(Cell(1), few, RULES), seconds)
-    assert counted["native", 1] == max(counted.values()) > 10
-
-
-def test_rounds_end_when_all_is_known(few):
-    assert set(answer(race(Cell(1), few, RULES), lambda *_: 1e-3).values()) == {RULES.least}
-    assert set(answer(race(Cell(1), few, RULES), lambda *_: 1.5).values()) == {3}
-    noisy = answer(race(Cell(1), few, RULES), lambda *_: 1e-3, noise=0.4)
-    assert max(noisy.values()) == RULES.most
-
-
-def test_failures_are_set_aside_and_the_race_goes_on(few):
-    cell = Cell(1)
-    answer(race(cell, few, RULES), lambda label, _: "hangs" if "none" in label else 1e-3)
-    assert [v.label for v in cell.failures] == ["ring(sync=none)"]
-    assert len(cell.samples) == 3
-
-
 def filled(few, block=8, **seconds):
     names = dict(zip(("native", "ring", "light", "bruck"), few))
-    return Cell(block, {names[k]: [Sample(x) for x in v] for k, v in seconds.items()})
+    rounds = {names[k]: {n: sample(x) for n, x in enumerate(v)} for k, v in seconds.items()}
+    return Cell(8, block, rounds)
+
+
+# ---- cells
 
 
 def test_the_incumbent_stays_within_the_noise(few):
@@ -108,6 +96,63 @@ def test_among_equals_the_simplest_is_taken(few):
     assert choose(cell, light) == light
 
 
+def test_only_finalists_are_chosen(few):
+    """Who was given up after three lucky rounds does not come back."""
+    cell = filled(few, native=[1.0] * 9, ring=[0.5] * 3)
+    assert cell.finalists == [few[0]]
+    assert choose(cell, None) == few[0]
+
+
+def test_pairs_are_of_the_same_round(few):
+    native, ring = few[:2]
+    cell = filled(few, native=[1, 2, 4, 8, 16])
+    cell.rounds[ring] = {n: sample(0.5 * 2**n) for n in (2, 3, 4)}
+    assert (cell.ratio(native, ring).low, cell.ratio(native, ring).high) == (2.0, 2.0)
+
+
+def test_drift_is_seen_only_beyond_the_noise(few):
+    assert not filled(few, native=[1.0, 1.1] * 12).drifted()
+    assert filled(few, native=[1.0, 1.01] * 6 + [1.1, 1.11] * 6).drifted()
+
+
+# ---- elimination
+
+
+def test_the_grossly_slow_are_out_after_three_rounds(few):
+    cell = filled(few, native=[1, 1, 1], ring=[2, 2, 2], light=[1, 9, 9], bruck=[1.6, 1.4, 1.6])
+    native, ring, light, bruck = few
+    assert not_grossly_slow(cell, few) == [native, light, bruck]
+    assert not_grossly_slow(filled(few, native=[1, 1], ring=[2, 2]), few[:2]) == few[:2]
+
+
+def test_three_unlucky_rounds_put_nobody_out(few):
+    cell = filled(few, native=[1.0] * 7 + [2.0] * 3, ring=[1.0] * 10)
+    assert not_grossly_slow(cell, few[:2]) == few[:2]
+
+
+def test_paired_tests_need_enough_rounds_and_a_difference_that_matters(few):
+    pair = few[:2]
+    assert not_rejected(filled(few, native=[1.2] * 6, ring=[1.0] * 6), pair) == pair
+    assert not_rejected(filled(few, native=[1.2] * 7, ring=[1.0] * 7), pair) == [few[1]]
+    assert not_rejected(filled(few, native=[1.02] * 20, ring=[1.0] * 20), pair) == pair
+
+
+def test_half_goes_but_never_the_simplest(few):
+    cell = filled(few, native=[9.0], ring=[1.0], light=[2.0], bruck=[3.0])
+    assert better_half(cell, few, 2) == few[:3]
+
+
+def test_what_is_equal_in_practice_is_decided(few):
+    native, ring = few[:2]
+    assert undecided(filled(few, native=[1.01] * 9, ring=[1.0] * 9), [native, ring]) == []
+    assert undecided(filled(few, native=[1.2] * 9, ring=[1.0] * 9), [native, ring]) == []
+    wide = filled(few, native=[0.9, 1.2] * 5, ring=[1.0] * 10)
+    assert undecided(wide, [native, ring]) == [native]
+
+
+# ---- strategies
+
+
 def cost(label, block):
     """Bruck below 100 bytes, native up to 5000, ring with tokens above."""
     costs = {
@@ -119,74 +164,178 @@ def cost(label, block):
     return costs[label]
 
 
-def test_three_steps_find_the_cut_offs(few, catalogue):
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_strategy_finds_the_cut_offs(few, strategy):
     sizes, records, cells = [1, 64, 1024, 16384, 262144], [], {}
-    answer(three_steps(cells, sizes, few, RULES), cost, noise=0.01, records=records)
-    table = decide(8, cells_of(records, few), sizes, few)[0]
+    search = STRATEGIES[strategy](cells, task(few, sizes))
+    answer(search, cost, noise=0.01, records=records)
+    again = cells_of(records, few)
+    assert {p: c.rounds for p, c in again.items()} == {p: c.rounds for p, c in cells.items()}
+    table = decide(again, sizes, few[0])[0]
     assert [c.variant.label for c in table.cutoffs] == [
         "bruck(radix=2)",
         "native",
         "ring(sync=light)",
     ]
-    assert table.cutoffs[0].most == pytest.approx(100, rel=0.25)
-    assert table.cutoffs[1].most == pytest.approx(5000, rel=0.25)
-    assert "x native" in table.cutoffs[2].why
+    assert 30 < table.cutoffs[0].most < 300
+    assert 2000 < table.cutoffs[1].most < 12000
+    assert table.cutoffs[2].evidence.native[0] > 1.01
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_failures_are_set_aside_and_the_search_goes_on(few, strategy):
+    cells = {}
+    search = STRATEGIES[strategy](cells, task(few, [1, 4096]))
+    answer(search, lambda label, block: "hangs" if "none" in label else cost(label, block))
+    for cell in cells.values():
+        assert few[1] not in cell.rounds
+        assert few[0] in cell.rounds
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_nothing_works_but_native_fails_not(few, strategy):
+    cells = {}
+    search = STRATEGIES[strategy](cells, task(few, [1, 64, 4096]))
+    answer(search, lambda label, _: 1e-3 if label == "native" else "wrong data")
+    (table,) = decide(cells, [1, 64, 4096], few[0])
+    assert [c.variant.label for c in table.cutoffs] == ["native"]
+
+
+def test_rounds_end_when_all_is_known(few):
+    def visits(cost, **more):
+        return set(answer(compare(Cell(8, 1), few, task(few, [1])), cost, **more).values())
+
+    assert visits(lambda *_: 1e-3) == {RULES.least}
+    assert visits(lambda *_: 40.0) == {3}
+    assert max(visits(lambda *_: 1e-3, noise=0.4)) == RULES.most
+
+
+def test_the_coarse_grid_has_no_large_gap_and_both_ends():
+    assert coarse([1, 64, 128, 129, 256, 512]) == [1, 64, 128, 129, 512]  # both sides of a jump
+    grid = coarse(SIZES)
+    assert (grid[0], grid[-1]) == (SIZES[0], SIZES[-1])
+    assert len(grid) < len(SIZES) - 3
+    for low, high in zip(grid, grid[1:]):
+        assert high <= 10 * low or SIZES.index(high) == SIZES.index(low) + 1
+    assert coarse([8]) == [8]
+
+
+def test_racing_refines_numbers_that_nobody_listed(catalogue):
+    """The best window is 5: between those of the walk, found step by step."""
+    variants = [
+        v
+        for v in catalogue.variants(16, ("simple",))
+        if not v.named("ranking") or v.named("ranking") == "index"
+    ]
+
+    def seconds(label, block):
+        window = dict(catalogue.variant(label).values).get("window")
+        return 2e-3 if window is None else 1e-3 * (1 + 0.1 * abs(window - 5))
+
+    cells = {}
+    near = lambda variant: [v for v in variant.near(16) if v.named("ranking") == "index"]  # noqa: E731
+    answer(STRATEGIES["racing"](cells, task(variants, [64], near=near)), seconds, noise=0.005)
+    (cell,) = cells.values()
+    assert cell.best().label == "simple(order=sliding,window=5)"
+
+
+def test_racing_starts_with_what_was_good_nearby(few, catalogue):
+    """Where a cell is dear only a few enter, those that did well at the size before."""
+    every = catalogue.variants(8)
+
+    def seconds(label, block):
+        return block * 1e-6 * (1.0 if "light" in label else 1.02 if label == "native" else 1.3)
+
+    counted = answer(
+        STRATEGIES["racing"]({}, task(every, [16384, 262144], EFFORTS["normal"])), seconds, 0.01
+    )
+    late = {label for label, block in counted if block == 262144}
+    assert len(late) < 12
+    assert any("light" in label for label in late)
+
+
+def test_several_launches_are_asked_for(few):
+    relaunches = []
+    rules = Rules(least=6, most=20, tolerance=0.05, slot=100.0, launches=3)
+    answer(STRATEGIES["racing"]({}, task(few, [1, 64], rules)), cost, 0.01, relaunches=relaunches)
+    assert len(relaunches) == 2
 
 
 def test_a_second_table_serves_where_needs_are_not_met(catalogue):
     variants = [catalogue.variant(x) for x in ("native", "ring(sync=none)", "pair(sync=none)")]
     records = [
-        Record(v.label, b, Sample(t))
+        Record(8, b, v.label, n, sample(t))
         for b in (1, 1024)
-        for _ in range(9)
+        for n in range(9)
         for v, t in zip(variants, (3.0, 2.0, 1.0))
     ]
-    tables = decide(8, cells_of(records, variants), [1, 1024], variants)
+    tables = decide(cells_of(records, variants), [1, 1024], variants[0])
     assert [t.cutoffs[0].variant.label for t in tables] == ["pair(sync=none)", "ring(sync=none)"]
     assert not tables[1].needs
 
 
-def test_recorded_samples_come_back_in_their_order(few, tmp_path):
-    journal = Journal(tmp_path / "j", "f")
-    for seconds in (1.0, 2.0):
-        journal.append(Record("native", 1, Sample(seconds)))
-    journal.append(Record("bruck(radix=2)", 1, None, "wrong data"))
-    recorded = Recorded(journal)
-    assert [recorded.take(few[0], 1) for _ in range(3)] == [Sample(1.0), Sample(2.0), None]
-    assert recorded.take(few[3], 64) == Failure("wrong data")
-    assert recorded.take(few[1], 1) is None
+def test_every_number_of_ranks_has_a_table(catalogue, few):
+    cells = {
+        (n, 64): Cell(n, 64, filled(few, native=[1.0] * 9, ring=[0.5] * 9).rounds) for n in (4, 16)
+    }
+    assert [t.ranks for t in decide(cells, [64], few[0])] == [16, 4]
+
+
+def test_sizes_that_were_not_reached_are_left_to_native(few):
+    cell = filled(few, block=64, native=[1.0] * 9, ring=[0.5] * 9)
+    table = decide_table([cell], [1, 64, 4096], few[0])
+    assert [(c.most, c.variant.label) for c in table.cutoffs] == [
+        (64, "ring(sync=none)"),
+        (None, "native"),
+    ]
+
+
+def test_cut_offs_are_where_times_cross(few):
+    """Native is 20 % ahead at 64 B, the ring 20 % at 256 B: they cross at 128."""
+    low = filled(few, block=64, native=[1.0] * 9, ring=[1.2] * 9)
+    high = filled(few, block=256, native=[1.2] * 9, ring=[1.0] * 9)
+    table = decide_table([low, high], [64, 256], few[0])
+    assert table.cutoffs[0].most == pytest.approx(128, abs=1)
+    near = filled(few, block=256, native=[1.05] * 9, ring=[1.0] * 9)
+    assert decide_table([low, near], [64, 256], few[0]).cutoffs[0].most > 180
+
+
+# ---- recorded samples
+
+
+def test_recorded_rounds_come_back_whole_and_in_order(few):
+    native, ring, _, bruck = few
+    records = [
+        Record(8, 1, "native", 0, sample(1.0)),
+        Record(8, 1, "ring(sync=none)", 0, sample(2.0)),
+        Record(8, 1, "native", 1, sample(1.5)),
+        Record(8, 1, "ring(sync=none)", 1, sample(2.5)),
+        Record(8, 1, "native", 2, sample(1.7)),
+        Record(8, 1, "bruck(radix=2)", failure="wrong data"),
+        Record(8, 1, void="a hog", void_rounds=(0,)),
+    ]
+    recorded = Recorded(records)
+    labels = ["native", "ring(sync=none)", "bruck(radix=2)"]
+    number, samples = recorded.take((8, 1), labels)
+    assert (number, sorted(s.seconds for s in samples.values())) == (1, [1.5, 2.5])
+    assert recorded.take((8, 1), labels) is None  # round 2 is not whole
+    assert recorded.next_number((8, 1)) == 3
+    assert recorded.take((4, 1), ["native"]) is None
+    assert recorded.failures == {"bruck(radix=2)": "wrong data"}
 
 
 def test_efforts_differ():
-    assert EFFORTS["quick"].least < EFFORTS["normal"].least
+    assert EFFORTS["quick"].slot < EFFORTS["normal"].slot < EFFORTS["thorough"].slot
 
 
-def test_a_recorded_journal_is_searched_and_decided_again(catalogue, tmp_path):
-    """A real tuning (tests/data): the strategy asks for nothing that was not measured then, and
-    what it finds is what is decided."""
-    data = gzip.decompress((ROOT / "tests" / "data" / "two-switches.jsonl.gz").read_bytes())
-    (tmp_path / "j").write_bytes(data)
-    fingerprint = json.loads(data.splitlines()[0])["fingerprint"]
-    journal = Journal(tmp_path / "j", fingerprint)
-    measured = {record.label for record in journal.records}
-    variants = [v for v in catalogue.variants(8) if v.label in measured]
-    sizes = [1, 512, 8192]
-    recorded, cells, asked = Recorded(journal), {}, 0
-    search = three_steps(cells, sizes, variants, EFFORTS["quick"])
-    with suppress(StopIteration):
-        wanted = next(search)
-        while True:
-            outcomes = {v: recorded.take(v, wanted.block) for v in wanted.variants}
-            assert None not in outcomes.values()
-            asked += len(outcomes)
-            wanted = search.send(outcomes)
-    assert asked == len(journal.records) > 900
-    again = cells_of(journal.records, variants)
-    assert {b: c.samples for b, c in again.items()} == {b: c.samples for b, c in cells.items()}
-    (table,) = decide(8, again, sizes, variants, lambda block: 1e-6 * block)
-    assert "% of the physical limit" in table.cutoffs[-1].why
-    assert [(c.most, c.variant.label) for c in table.cutoffs] == [
-        (32, "bruck(radix=2)"),
-        (4096, "native"),
-        (None, "ring(sync=none)"),
-    ]
+@pytest.mark.parametrize("path", DATA, ids=lambda path: Path(path).name.partition(".")[0])
+def test_racing_is_nearly_exhaustive_on_recorded_clusters(catalogue, path):
+    """Real exhaustive searches (tests/data/README.md), replayed in twenty orders of chance."""
+    console = Console(width=120, quiet=True)
+    results = compare_strategies(console, path.name, any_journal(path).records, catalogue)
+    exhaustive, racing = (
+        next(r for r in results if r.strategy == s) for s in ("exhaustive", "racing")
+    )
+    assert racing.seconds < 0.08 * exhaustive.seconds
+    assert sum(racing.known) / len(racing.known) < 0.02
+    assert exhaustive.visits > 5000

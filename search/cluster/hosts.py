@@ -52,6 +52,10 @@ class Cluster:
         names = [host.name for host in self.hosts for _ in range(host.slots)]
         return names[: self.ranks]
 
+    def first(self, ranks: int) -> Cluster:
+        """The same cluster with its first so many ranks."""
+        return dataclasses.replace(self, ranks=ranks)
+
     def limit(self, block: int) -> float | None:
         """Seconds below which no all-to-all of ``block`` bytes to each peer can be here."""
         return alltoall_limit(self.topology, self.ranks_on(), block)
@@ -98,7 +102,7 @@ def make_cluster(options: Any, environment: Mapping[str, str]) -> Cluster:
                     "the job must hang off a switch"
                 )
     slots = sum(host.slots for host in hosts)
-    ranks = options.np or slots
+    ranks = max(options.np or [slots])
     if ranks > slots:
         raise UserError(f"--np={ranks}: the hosts have {slots} slots in all")
     if options.buffer < SMALLEST_BUFFER:
@@ -131,7 +135,9 @@ def _real_hosts(options: Any, environment: Mapping[str, str]) -> tuple[str, list
         return "remote", slurm_hosts(environment)
     if options.launcher == "srun":
         raise UserError("--launcher=srun: no Slurm job here: run configure in salloc or sbatch")
-    return "local", [Host(short_name(os.uname().nodename), options.np or os.cpu_count() or 1)]
+    return "local", [
+        Host(short_name(os.uname().nodename), max(options.np or [os.cpu_count() or 1]))
+    ]
 
 
 def read_hostfile(path: Path) -> list[Host]:

@@ -78,7 +78,7 @@ class Site:
             )
         return job
 
-    def fingerprint(self, library: str) -> dict[str, object]:
+    def fingerprint(self, library: str, timing: str) -> dict[str, object]:
         """All on which measurements depend: another value of any field makes them stale."""
         cluster = self.cluster
         settings = {k: v for k, v in os.environ.items() if k.startswith(MPI_SETTINGS)}
@@ -95,6 +95,7 @@ class Site:
             "tcp": netns.SYSCTLS if self.emulation else _tcp_settings(),
             "congestion control": netns.CONGESTION_CONTROL if self.emulation else _tcp_control(),
             "port buffer": cluster.buffer,
+            "timing": timing,
             "sources": source_hash(),
         }
         return fields

@@ -1,6 +1,7 @@
 """The bench: the generated file against the MPI library's own MPI_Alltoall, interleaved.
 
-With competitors also against each of the library's algorithms, forced, in the same rounds.
+With competitors also against each of the library's algorithms, forced, in the same rounds. What is
+claimed are medians of several launches of the job.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import json
 import math
 import random
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -21,31 +24,74 @@ from search.decision import Decision
 from search.errors import EnvironmentFailure
 from search.files import write_whole
 from search.measure.job import Job, JobLost
-from search.measure.runner import SETTLE_SECONDS
-from search.measure.samples import Interval, Sample, median_interval, ratio_interval
+from search.measure.samples import Interval, Sample, median_interval, sample_of
+from search.measure.scheme import isolated
+from search.measure.visits import SETTLE_SECONDS, SKEW_BARRIERS
 from search.progress import size_text
 
 TARGETS = ("library", "generated")
 LEAST_ROUNDS = 9
 MOST_ROUNDS = 400
 WARMUPS = 3
+PATIENCE = 60.0
+COLD_CALLS = 3
+COLD_SECONDS = 1.1
+"""Idle time after which TCP has forgotten its window."""
+
+Limit = Callable[[int], "float | None"]
+
+
+@dataclass
+class Timed:
+    """What was timed at a block: for each launch, samples by target, round after round; and after
+    COLD_SECONDS of idleness."""
+
+    block: int
+    launches: list[dict[str, list[Sample]]] = field(default_factory=list)
+    cold: dict[str, list[Sample]] = field(default_factory=dict)
+
+    def samples(self, target: str) -> list[Sample]:
+        """Those of all launches."""
+        return [sample for launch in self.launches for sample in launch[target]]
+
+    def seconds(self, target: str) -> list[float]:
+        """Their times."""
+        return [sample.seconds for sample in self.samples(target)]
+
+    def ratio(self, target: str) -> Interval:
+        """Time of a target over the generated file's: the median of the launches' ratios of
+        medians, with the interval of all pairs timed in the same round."""
+        times, generated = self.seconds(target), self.seconds("generated")
+        pairs = median_interval([a / b for a, b in zip(times, generated)])
+        return Interval(pairs.low, statistics.median(self.ratios(target)), pairs.high)
+
+    def ratios(self, target: str) -> list[float]:
+        """The ratio of medians in each launch."""
+        return [
+            statistics.median(s.seconds for s in launch[target])
+            / statistics.median(s.seconds for s in launch["generated"])
+            for launch in self.launches
+        ]
 
 
 @dataclass(frozen=True)
 class Row:
     """One block (bytes to each peer): medians in seconds, ratio = library over generated.
 
-    ``competitors`` holds the same ratio for each algorithm that was forced.
+    ``launches`` holds that ratio for each launch, ``competitors`` the ratio for each algorithm that
+    was forced, ``cold`` the medians of library and generated file after idleness.
     """
 
     block: int
     library: Interval
     generated: Interval
     ratio: Interval
+    launches: tuple[float, ...]
     limit: float | None
     retransmissions: tuple[int, int]
     variant: str
     competitors: Mapping[str, Interval]
+    cold: tuple[float, float] | None = None
 
     @property
     def best_competitor(self) -> str | None:
@@ -65,83 +111,153 @@ def chosen_label(decision: Decision, ranks: int, block: int) -> str:
     last = decision.tables[-1]
     fitting = [t for t in decision.tables if t is last or t.serves(ranks)]
     table = min(fitting, key=lambda t: max(t.ranks / ranks, ranks / t.ranks) if t.ranks else 1e9)
-    return next(c.variant.label for c in table.cutoffs if c.most is None or block <= c.most)
+    return table.choice(block).label
 
 
-def bench_block(
+@dataclass(frozen=True)
+class Plan:
+    """What a bench times: blocks, each for so many seconds a launch, and beside the two targets
+    labels of forced algorithms; ``cold`` adds calls after idleness."""
+
+    sizes: Sequence[int]
+    seconds: float
+    launches: int
+    competitors: Sequence[str] = ()
+    cold: bool = False
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The labels of all that is timed."""
+        return (*TARGETS, *self.competitors)
+
+
+def run_bench(
+    start_job: Callable[[], Job], plan: Plan, limit: Limit, say: Callable[[str], None]
+) -> list[Timed]:
+    """Time all targets at every block, in as many launches of the job as the plan says."""
+    timed = [Timed(block) for block in plan.sizes]
+    for launch in range(plan.launches):
+        job = start_job()
+        try:
+            skew = job.ask(f"clocks {SKEW_BARRIERS}", PATIENCE)["skew"]
+            for number, one in enumerate(timed):
+                where = f", launch {launch + 1} of {plan.launches}" if plan.launches > 1 else ""
+                say(f"{number + 1} of {len(timed)}: {size_text(one.block)}{where}")
+                shuffle = random.Random(launch * len(timed) + number).shuffle
+                patience = PATIENCE + 100 * (limit(one.block) or one.block * 1e-6)
+                one.launches.append(_time_block(job, one.block, plan, skew, shuffle, patience))
+                if plan.cold and launch == 0:
+                    one.cold = _time_cold(job, one.block, patience)
+        except JobLost as error:
+            raise EnvironmentFailure(f"the bench stopped: {error}") from error
+        finally:
+            job.close()
+    return timed
+
+
+def _time_block(
     job: Job,
     block: int,
-    limit: float | None,
-    variant: str,
-    seconds: float,
-    seed: int,
-    competitors: Sequence[str] = (),
-) -> Row:
-    """Time all targets in rounds of random order for about so many seconds."""
-    shuffle = random.Random(seed).shuffle
-    targets = (*TARGETS, *competitors)
-    samples: dict[str, list[Sample]] = {target: [] for target in targets}
-    patience = 30 + 100 * (limit or block * 1e-6)
-    try:
-        for target in targets:
-            if job.ask(f"verify {target} {block}", patience).get("verdict") != "ok":
-                raise EnvironmentFailure(f"{target}: wrong result at {block} bytes to each peer")
-            job.ask(f"time {target} {block} 0 {WARMUPS}", patience)
-        begin = time.monotonic()
-        for count in range(1, MOST_ROUNDS + 1):
-            order = list(targets)
-            shuffle(order)
-            for target in order:
-                answer = job.ask(f"time {target} {block} 0 1", patience)
-                sample = Sample(answer["seconds"][0], answer["retransmissions"], answer["timeouts"])
-                samples[target].append(sample)
-                if sample.timeouts:
-                    time.sleep(SETTLE_SECONDS)
-            if count >= LEAST_ROUNDS and time.monotonic() - begin > seconds:
-                break
-    except JobLost as error:
-        raise EnvironmentFailure(f"the bench at {block} bytes stopped: {error}") from error
-    times = {target: [s.seconds for s in samples[target]] for target in targets}
-    library, generated = (median_interval(times[target]) for target in TARGETS)
-    again = tuple(sum(s.retransmissions for s in samples[target]) for target in TARGETS)
-    ratios = {target: _ratio(times[target], times["generated"]) for target in targets}
-    return Row(
-        block,
-        library,
-        generated,
-        ratios["library"],
-        limit,
-        (again[0], again[1]),
-        variant,
-        {target: ratios[target] for target in competitors},
-    )
+    plan: Plan,
+    skew: float,
+    shuffle: Callable[[list[str]], None],
+    patience: float,
+) -> dict[str, list[Sample]]:
+    """Rounds of all targets in random order for about as long as the plan says."""
+    samples: dict[str, list[Sample]] = {target: [] for target in plan.targets}
+    expected = 0.0
+    for target in plan.targets:
+        if job.ask(f"verify {target} {block}", patience).get("verdict") != "ok":
+            raise EnvironmentFailure(f"{target}: wrong result at {block} bytes to each peer")
+        answer = job.ask(f"time {target} {block} {WARMUPS - 1} 1 barrier", patience)
+        expected = max(expected, answer["seconds"][0])
+    scheme, calls = isolated(expected, skew)
+    begin = time.monotonic()
+    for count in range(1, MOST_ROUNDS + 1):
+        order = list(plan.targets)
+        shuffle(order)
+        for target in order:
+            request = f"time {target} {block} {int(calls > 1)} {calls} {scheme}"
+            sample = sample_of(_good(job.ask(request, patience), target))
+            samples[target].append(sample)
+            if sample.timeouts:
+                time.sleep(SETTLE_SECONDS)
+        if count * plan.launches >= LEAST_ROUNDS and time.monotonic() - begin > plan.seconds:
+            break
+    return samples
 
 
-def _ratio(times: Sequence[float], generated: Sequence[float]) -> Interval:
-    """Median over median, with the interval of the paired ratios."""
-    pairs = ratio_interval(times, generated)
-    return Interval(
-        pairs.low, median_interval(times).median / median_interval(generated).median, pairs.high
-    )
+def _time_cold(job: Job, block: int, patience: float) -> dict[str, list[Sample]]:
+    """Single calls after idleness."""
+    samples: dict[str, list[Sample]] = {target: [] for target in TARGETS}
+    for _ in range(COLD_CALLS):
+        for target in TARGETS:
+            time.sleep(COLD_SECONDS)
+            answer = job.ask(f"time {target} {block} 0 1 barrier", patience)
+            samples[target].append(sample_of(_good(answer, target)))
+    return samples
+
+
+def _good(answer: dict[str, Any], target: str) -> dict[str, Any]:
+    if "error" in answer:
+        raise EnvironmentFailure(f"{target}: {answer['error']}")
+    return answer
+
+
+def make_rows(
+    timed: Sequence[Timed], plan: Plan, limit: Limit, variant: Callable[[int], str]
+) -> list[Row]:
+    """What samples say."""
+    rows = []
+    for one in timed:
+        library, generated = (median_interval(one.seconds(target)) for target in TARGETS)
+        again = [sum(s.retransmissions for s in one.samples(target)) for target in TARGETS]
+        cold = [statistics.median(s.seconds for s in one.cold[t]) for t in TARGETS if one.cold]
+        rows.append(
+            Row(
+                one.block,
+                library,
+                generated,
+                one.ratio("library"),
+                tuple(one.ratios("library")),
+                limit(one.block),
+                (again[0], again[1]),
+                variant(one.block),
+                {target: one.ratio(target) for target in plan.competitors},
+                (cold[0], cold[1]) if cold else None,
+            )
+        )
+    return rows
 
 
 def show(console: Console, rows: Sequence[Row], cluster_text: str) -> None:
     """The table that people read."""
     table = Table(title=f"MPI_Alltoall and ATALL_Alltoall: {cluster_text}", box=box.SIMPLE)
-    headings = ["block", "native ms", "generated ms", "ratio", "interval", "of limit", "resent n/g"]
+    headings = ["block", "native ms", "generated ms", "ratio", "interval"]
+    several = any(len(row.launches) > 1 for row in rows)
     forced = any(row.competitors for row in rows)
-    for heading in (*headings, *(["best forced", "ratio"] if forced else []), "variant"):
+    cold = any(row.cold for row in rows)
+    headings += [
+        *(["launches"] if several else []),
+        "of limit",
+        "resent n/g",
+        *(["cold n/g ms"] if cold else []),
+        *(["best forced", "ratio"] if forced else []),
+        "variant",
+    ]
+    for heading in headings:
         table.add_column(heading, justify="left" if heading == "variant" else "right")
     for row in rows:
-        share = f"{row.limit / row.generated.median:.0%}" if row.limit else "-"
         table.add_row(
             size_text(row.block),
             _ms(row.library.median),
             _ms(row.generated.median),
             f"{row.ratio.median:.2f}",
             f"{row.ratio.low:.2f}-{row.ratio.high:.2f}",
-            share,
+            *([f"{min(row.launches):.2f}-{max(row.launches):.2f}"] if several else []),
+            f"{row.limit / row.generated.median:.0%}" if row.limit else "-",
             f"{row.retransmissions[0]}/{row.retransmissions[1]}",
+            *([f"{_ms(row.cold[0])}/{_ms(row.cold[1])}"] if row.cold else []),
             *_best_forced(row),
             row.variant,
         )
@@ -152,6 +268,12 @@ def show(console: Console, rows: Sequence[Row], cluster_text: str) -> None:
             f"against the best of {len(rows[0].competitors)} forced algorithms: "
             f"{math.exp(sum(map(math.log, least)) / len(least)):.2f} in the geometric mean, "
             f"{min(least):.2f} at the least"
+        )
+    slower = [row for row in rows if 1 / row.ratio.median > 1.03 and row.ratio.high < 1 / 1.03]
+    for row in slower:
+        console.print(
+            f"at {size_text(row.block)} the generated file is slower than native by more than 3 %: "
+            "tune again, with --effort=thorough"
         )
 
 
@@ -164,8 +286,9 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:.3g}"
 
 
-def write_rows(path: Path, rows: Sequence[Row]) -> None:
-    """Write build/bench.json: medians in seconds, ratio = native / generated."""
+def write_rows(path: Path, rows: Sequence[Row], circumstances: Mapping[str, Any]) -> None:
+    """Write build/bench.json: under which circumstances, and medians in seconds,
+    ratio = native / generated."""
     content = [
         {
             "block": row.block,
@@ -173,10 +296,12 @@ def write_rows(path: Path, rows: Sequence[Row]) -> None:
             "generated_s": row.generated.median,
             "ratio": row.ratio.median,
             "ratio_interval": [row.ratio.low, row.ratio.high],
+            "launches": row.launches,
             "competitors": {
                 label: {"ratio": ratio.median, "ratio_interval": [ratio.low, ratio.high]}
                 for label, ratio in row.competitors.items()
             },
+            "cold_s": row.cold,
             "limit_s": row.limit,
             "variant": row.variant,
             "retransmissions": {
@@ -186,23 +311,4 @@ def write_rows(path: Path, rows: Sequence[Row]) -> None:
         }
         for row in rows
     ]
-    write_whole(path, json.dumps(content, indent=1) + "\n")
-
-
-def run_bench(
-    job: Job,
-    sizes: Sequence[int],
-    limit: Callable[[int], float | None],
-    variant: Callable[[int], str],
-    seconds: float,
-    say: Callable[[str], None],
-    competitors: Sequence[str] = (),
-) -> list[Row]:
-    """Bench every size in turn; ``competitors`` are labels of forced algorithms."""
-    rows = []
-    for number, block in enumerate(sizes):
-        say(f"{number + 1} of {len(sizes)}: {size_text(block)}")
-        rows.append(
-            bench_block(job, block, limit(block), variant(block), seconds, number, competitors)
-        )
-    return rows
+    write_whole(path, json.dumps({**circumstances, "rows": content}, indent=1) + "\n")

@@ -67,14 +67,22 @@ class Job:
             self.kill()
             raise
         self.library = " ".join(str(answer["library"]).replace("Version:", "").split())
+        self.forced: list[str] = answer["forced"]
+        """labels of the library's own algorithms, each forced"""
+        self._introduced(answer)
+
+    def choose_ranks(self, ranks: int, seconds: float) -> None:
+        """Let the first so many ranks be at work from here on."""
+        self._introduced(self.ask(f"ranks {ranks}", seconds))
+
+    def _introduced(self, answer: Mapping[str, Any]) -> None:
+        """What the ranks at work say of themselves."""
         self.hosts: list[str] = answer["hosts"]
         self.rankings: list[str] = answer["rankings"]
         """the values of ``ranking`` that number these ranks each in a way of its own"""
         self.phases: int = answer.get("phases", 0)
         self.least_phases: int = answer.get("least", 0)
         """phases that are planned for these ranks, and that there must be; 0: not planned"""
-        self.forced: list[str] = answer["forced"]
-        """labels of the library's own algorithms, each forced"""
 
     def ask(self, request: str, seconds: float) -> dict[str, Any]:
         """Send one request and return its answer; JobLost after ``seconds`` or if it ends."""

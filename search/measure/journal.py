@@ -1,16 +1,16 @@
 """The journal of raw samples: append-only JSON lines, each with a checksum.
 
-A record is what was timed (label, block in bytes to each peer), under which fingerprint, and
-either a sample or the reason why there is none. Interrupted tuning goes on from it, and
-everything decided or shown can be computed from it again.
+A record is what was timed (label, ranks, block in bytes to each peer, round), under which
+fingerprint, and a sample or the reason why there is none; or which rounds are void, and why.
+Interrupted tuning goes on from it, and everything decided or shown can be computed from it again.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,17 +18,28 @@ from typing import Any
 from search.errors import EnvironmentFailure, UserError
 from search.measure.samples import Sample
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
 class Record:
-    """One line: a sample of a variant at a block, or a failure of it."""
+    """One line: a sample of a variant at a block in a round, a failure of it, or void rounds.
 
-    label: str
+    ``scheme`` says how calls were timed (probes/timing.h), ``launch`` counts the jobs.
+    """
+
+    ranks: int
     block: int
-    sample: Sample | None
+    label: str = ""
+    round: int = 0
+    sample: Sample | None = None
     failure: str | None = None
+    void: str | None = None
+    void_rounds: tuple[int, ...] = ()
+    restart: bool = False
+    """the strategy gave them up, which it does again when it meets them again"""
+    scheme: str = "barrier"
+    launch: int = 0
 
 
 def _encode(content: dict[str, Any]) -> str:
@@ -63,6 +74,8 @@ class Journal:
     def _read(self) -> None:
         try:
             data = self.path.read_bytes()
+            if self.path.suffix == ".gz":
+                data = gzip.decompress(data)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -91,18 +104,7 @@ class Journal:
 
     def append(self, record: Record) -> None:
         """Write one record through to the file."""
-        content: dict[str, Any] = {
-            "schema": SCHEMA,
-            "fingerprint": self.fingerprint,
-            "label": record.label,
-            "block": record.block,
-        }
-        if record.sample:
-            content["seconds"] = record.sample.seconds
-            content["retransmissions"] = record.sample.retransmissions
-            content["timeouts"] = record.sample.timeouts
-        else:
-            content["failure"] = record.failure
+        content = {"schema": SCHEMA, "fingerprint": self.fingerprint, **_content(record)}
         self._append_raw(_encode(content))
         self.records.append(record)
 
@@ -114,20 +116,67 @@ class Journal:
         except OSError as error:
             raise EnvironmentFailure(f"cannot write {self.path}: {error.strerror}") from error
 
-    def of_block(self, block: int) -> Iterator[Record]:
-        """The records of one block, in the order they were made."""
-        return (record for record in self.records if record.block == block)
+
+def any_journal(path: Path) -> Journal:
+    """The journal of a file of one fingerprint, whatever that is; UserError if there is none."""
+    try:
+        data = path.read_bytes()
+        first = (gzip.decompress(data) if path.suffix == ".gz" else data).split(b"\n", 1)[0]
+        fingerprint = str(_decode(first.decode("utf-8"))["fingerprint"])
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"{path} is not a journal of measurements: {error}") from error
+    return Journal(path, fingerprint)
+
+
+def _content(record: Record) -> dict[str, Any]:
+    where: dict[str, Any] = {"ranks": record.ranks, "block": record.block}
+    if record.void is not None:
+        restart = {"restart": True} if record.restart else {}
+        return {**where, "void": record.void, "rounds": record.void_rounds, **restart}
+    where["label"] = record.label
+    if record.sample is None:
+        return {**where, "failure": record.failure}
+    sample = record.sample
+    troubles = {"resent": sample.resent, "timeouts": sample.timeouts, "late": sample.late}
+    return {
+        **where,
+        "round": record.round,
+        "seconds": sample.calls,
+        "scheme": record.scheme,
+        "launch": record.launch,
+        "spent": round(sample.spent, 4),
+        **{key: value for key, value in troubles.items() if value},
+    }
 
 
 def _record(content: dict[str, Any]) -> Record:
+    """What ``_content`` was made of; ValueError, KeyError or TypeError if of nothing."""
     if not isinstance(content["fingerprint"], str):
         raise ValueError("no fingerprint")
-    label, block = str(content["label"]), int(content["block"])
+    ranks, block = int(content["ranks"]), int(content["block"])
+    if "void" in content:
+        rounds = tuple(int(number) for number in content["rounds"])
+        restart = bool(content.get("restart", False))
+        return Record(ranks, block, void=str(content["void"]), void_rounds=rounds, restart=restart)
+    label = str(content["label"])
     if "failure" in content:
-        return Record(label, block, None, str(content["failure"]))
-    seconds = float(content["seconds"])
-    if not seconds > 0:
+        return Record(ranks, block, label, failure=str(content["failure"]))
+    calls = tuple(float(seconds) for seconds in content["seconds"])
+    if not calls or not min(calls) > 0:
         raise ValueError("a time that is not positive")
+    sample = Sample(
+        calls,
+        tuple((int(host), int(count)) for host, count in content.get("resent", ())),
+        int(content.get("timeouts", 0)),
+        tuple(float(seconds) for seconds in content.get("late", ())),
+        float(content["spent"]),
+    )
     return Record(
-        label, block, Sample(seconds, int(content["retransmissions"]), int(content["timeouts"]))
+        ranks,
+        block,
+        label,
+        int(content["round"]),
+        sample,
+        scheme=str(content["scheme"]),
+        launch=int(content["launch"]),
     )

@@ -17,6 +17,7 @@ from search.cluster.topology import PAYLOAD_SHARE
 from search.errors import EnvironmentFailure
 from search.files import write_whole
 from search.measure.job import Job, JobLost
+from search.progress import size_text
 
 FLOW_SECONDS = 2.5
 FLOW_TRIES = 8
@@ -28,12 +29,18 @@ SATURATED = 0.75
 ALLTOALL_SECONDS = 1.0
 PATIENCE = 60.0
 PINGPONGS = 50
+JUMP_PINGPONGS = 15
+JUMP = 0.2
+"""A protocol matters if it makes a message take so much longer."""
+LONGEST_JUMP = 0.02
 
 
 @dataclass(frozen=True)
 class Machine:
     """Point-to-point and barrier times in seconds; null tests as shares, None where not run.
 
+    ``clock_error`` is how far global clocks are apart, ``skew`` how far ranks are when they leave a
+    barrier; ``thresholds`` are the largest messages, in bytes, before a jump in their time.
     ``flow_share`` and ``shift_share``: payload carried by one flow, and by the slowest of flows
     from every rank to the next at once, over what the link's rate allows; ``processor_share``:
     how busy this machine was during an all-to-all.
@@ -42,6 +49,9 @@ class Machine:
     latency: float
     latency_p99: float
     barrier: float
+    clock_error: float = 0.0
+    skew: float = 0.0
+    thresholds: tuple[int, ...] = ()
     flow_share: float | None = None
     shift_share: float | None = None
     processor_share: float | None = None
@@ -62,11 +72,16 @@ def _probe(cluster: Cluster, job: Job, say: Callable[[str], None]) -> Machine:
         times = job.ask(f"pingpong 0 {cluster.ranks - 1} 8 {PINGPONGS}", PATIENCE)["seconds"]
         latency, p99 = statistics.median(times), sorted(times)[-1 - PINGPONGS // 100]
     barrier = statistics.median(job.ask("barrier 20", PATIENCE)["seconds"])
-    machine = Machine(latency, p99, barrier)
+    clocks = job.ask("clocks 20", PATIENCE)
+    jumps = _thresholds(cluster, job)
+    machine = Machine(latency, p99, barrier, clocks["error"], clocks["skew"], jumps)
     say(
         f"one-way latency {latency * 1e6:.0f} us (p99 {p99 * 1e6:.0f}), "
-        f"barrier {barrier * 1e6:.0f} us"
+        f"barrier {barrier * 1e6:.0f} us, left within {machine.skew * 1e6:.0f} us; "
+        f"clocks agree within {machine.clock_error * 1e6:.0f} us"
     )
+    if jumps:
+        say(f"messages take a jump behind {', '.join(map(size_text, jumps))}")
     if len(cluster.ranks_on()) < 2:
         return machine
     if job.phases:
@@ -76,6 +91,48 @@ def _probe(cluster: Cluster, job: Job, say: Callable[[str], None]) -> Machine:
     if cluster.kind != "emulated":
         return machine
     return _null_tests(cluster, job, machine, say)
+
+
+def _thresholds(cluster: Cluster, job: Job) -> tuple[int, ...]:
+    """Where the time of a message between the farthest ranks jumps."""
+    if cluster.ranks < 2:
+        return ()
+
+    def one_way(size: int) -> float:
+        request = f"pingpong 0 {cluster.ranks - 1} {size} {JUMP_PINGPONGS}"
+        return float(min(job.ask(request, PATIENCE)["seconds"]))
+
+    return find_jumps(one_way)
+
+
+def find_jumps(time: Callable[[int], float]) -> tuple[int, ...]:
+    """The largest sizes before ``time`` (seconds of so many bytes) jumps by more than JUMP.
+
+    Between two powers of two it may grow as it does before or behind them; what is beyond is a
+    jump, which bisection finds. The library changes its protocol there, from eager to rendezvous
+    for one. Sizes end where a message takes LONGEST_JUMP seconds.
+    """
+    sizes = [1 << power for power in range(5, 19)]
+    times = []
+    for size in sizes:
+        times.append(time(size))
+        if times[-1] > LONGEST_JUMP:
+            break
+    slopes = [(b - a) / n for n, a, b in zip(sizes, times, times[1:])]
+    found = []
+    for i, slope in enumerate(slopes):
+        usual = max(0.0, *slopes[max(0, i - 1) : i], *slopes[i + 1 : i + 2])
+        excess = (slope - usual) * sizes[i]
+        if excess < JUMP * times[i]:
+            continue
+        low, high = sizes[i], sizes[i + 1]
+        while high - low > 1:
+            middle = (low + high) // 2
+            beyond = time(middle) - times[i] - usual * (middle - sizes[i])
+            low, high = (low, middle) if beyond > excess / 2 else (middle, high)
+        if time(low + 1) - time(low) > excess / 2:  # once more: it was no accident
+            found.append(low)
+    return tuple(found)
 
 
 def _null_tests(
@@ -136,7 +193,7 @@ def _alltoall_busy(cluster: Cluster, job: Job) -> float:
     limit = cluster.limit(block) or 1.0
     calls = max(1, min(20, round(ALLTOALL_SECONDS / limit)))
     before = _processor_times()
-    job.ask(f"time ring(sync=light) {block} 0 {calls}", PATIENCE + 10 * limit * calls)
+    job.ask(f"time ring(sync=light) {block} 0 {calls} barrier", PATIENCE + 10 * limit * calls)
     return _busy_share(before, _processor_times())
 
 
@@ -149,6 +206,15 @@ def _busy_share(before: list[int], after: list[int]) -> float:
 def _processor_times() -> list[int]:
     with open("/proc/stat", encoding="ascii") as handle:
         return [int(word) for word in handle.readline().split()[1:9]]
+
+
+def read_machine(path: Path) -> Machine | None:
+    """What ``write_machine`` wrote; None if the probe never ran."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return Machine(**{**content, "thresholds": tuple(content["thresholds"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
 
 
 def write_machine(path: Path, machine: Machine) -> None:

@@ -1,67 +1,42 @@
-"""Who answers a strategy: recorded samples first, then the measuring job."""
+"""Who answers a strategy: recorded rounds first, then the measuring job."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from search.algorithm import Variant
-from search.errors import EnvironmentFailure
+from search.errors import EnvironmentFailure, TooNoisy
+from search.measure.gates import Gates, summarised
 from search.measure.job import Job, JobLost
 from search.measure.journal import Journal, Record
+from search.measure.recorded import Recorded
 from search.measure.samples import Sample
-from search.measure.strategy import Failure, Outcome, Round, Search
+from search.measure.visits import OutOfTime, Visits
+from search.strategy.cell import Place
+from search.strategy.request import Answer, Failure, Outcome, Restart, Round, Search
 
-WARMUP_CALLS = 3
-WARMUP_SECONDS = 0.6
-SETTLE_SECONDS = 0.25
-"""Idle time after a call with a retransmission time-out."""
 TRIES = 2
-PATIENCE = 20.0
-"""Seconds beyond a hundred times the physical limit after which a request has failed."""
+LOOK_SECONDS = 1.0
+"""So often, at the most, it is looked whether anybody else is at work."""
+QUIET_PATIENCE = 10.0
+QUIET_PAUSE = 0.5
+MOST_TROUBLES = 3
+"""Times in a row that a round is disturbed before the cluster is refused."""
 
-
-class OutOfTime(Exception):
-    """The time limit is reached: decide on what is known."""
+Outcomes = Mapping[Variant, Outcome]
 
 
 class Watcher(Protocol):
     """Who is told how a search goes on."""
 
-    def round(self, block: int, variants: int, fresh: bool) -> None:
-        """A round begins; ``fresh`` if anything of it must be measured."""
+    def round(self, ranks: int, block: int, variants: int, fresh: bool) -> None:
+        """A round begins; ``fresh`` if it must be measured."""
 
     def say(self, text: str) -> None:
         """One line that the user should see."""
-
-
-class Recorded:
-    """Samples of a journal, handed out in the order in which they were made."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._samples: dict[tuple[str, int], deque[Sample]] = {}
-        self._failures: dict[str, str] = {}
-        for record in journal.records:
-            if record.sample:
-                key = record.label, record.block
-                self._samples.setdefault(key, deque()).append(record.sample)
-            else:
-                self._failures[record.label] = record.failure or "failed"
-
-    def take(self, variant: Variant, block: int) -> Outcome | None:
-        """The next outcome that is known already, if any."""
-        waiting = self._samples.get((variant.label, block))
-        if waiting:
-            return waiting.popleft()
-        reason = self._failures.get(variant.label)
-        return Failure(reason) if reason else None
-
-    def fail(self, variant: Variant, reason: str) -> None:
-        """From now on the variant has failed, at every block."""
-        self._failures[variant.label] = reason
 
 
 class MeasuringRunner:
@@ -74,91 +49,219 @@ class MeasuringRunner:
         journal: Journal,
         watcher: Watcher,
         limit: Callable[[int], float | None],
+        gates: Gates,
         deadline: float | None = None,
+        timing: str = "isolated",
+        accept_noise: bool = False,
         seed: int = 1,
     ) -> None:
         """``job`` runs already, ``start_job`` starts another when it is lost; ``limit`` gives a
         block's physical limit in seconds; ``deadline`` is monotonic time."""
-        self._start_job, self._journal, self._watcher = start_job, journal, watcher
-        self._limit, self._deadline = limit, deadline
+        self._journal, self._watcher, self._gates = journal, watcher, gates
+        self._limit, self._deadline, self._accept_noise = limit, deadline, accept_noise
         self._random = random.Random(seed)
-        self._recorded = Recorded(journal)
-        self._job: Job | None = job
-        self._prepared: set[tuple[str, int]] = set()
-        self.fresh_samples = 0
+        self._recorded = Recorded(journal.records)
+        launch = 1 + max((record.launch for record in journal.records), default=-1)
+        self._visits = Visits(
+            job, start_job, limit, deadline, timing, self._recorded.schemes, launch
+        )
+        self._times: dict[tuple[str, Place], list[float]] = {}
+        self._place: Place | None = None
+        self._looked = 0.0
+        self._since_look: set[int] = set()
+        self._troubles = 0
+        self.fresh_visits = 0
+        self.noise: list[str] = []
+        """troubles that the user accepted"""
 
     def run(self, search: Search) -> None:
         """Answer a strategy until it ends; OutOfTime when the deadline has come."""
         try:
             wanted = next(search)
             while True:
-                wanted = search.send(self._answer(wanted))
+                if isinstance(wanted, Round):
+                    answer = self._round(wanted)
+                elif isinstance(wanted, Restart):
+                    answer = self._restart(wanted)
+                else:
+                    self._visits.close()
+                    answer = Answer()
+                wanted = search.send(answer)
         except StopIteration:
             return
 
     def close(self) -> None:
         """End the job, if one runs."""
-        job, self._job = self._job, None
-        if job:
-            job.close()
+        self._visits.close()
 
-    def _answer(self, wanted: Round) -> Mapping[Variant, Outcome]:
-        known = {v: self._recorded.take(v, wanted.block) for v in wanted.variants}
-        missing = [v for v, outcome in known.items() if outcome is None]
-        self._watcher.round(wanted.block, len(wanted.variants), bool(missing))
-        self._random.shuffle(missing)
-        for variant in missing:
+    # ---- rounds
+
+    def _round(self, wanted: Round) -> Answer:
+        place = wanted.ranks, wanted.block
+        known = self._recorded.take(place, [variant.label for variant in wanted.variants])
+        self._watcher.round(*place, len(wanted.variants), known is None)
+        if known:
+            return self._known(wanted, *known)
+        void: frozenset[int] = frozenset()
+        while True:
+            number = self._recorded.next_number(place)
+            if place != self._place or not self._looked:
+                self._await_quiet(place)
+            outcomes = self._measure(wanted, number)
+            suspects, troubles = self._disturbed(place, number, outcomes)
+            if not troubles:
+                return Answer(number, outcomes, void)
+            void |= suspects
+            self._void(place, suspects, troubles)
+
+    def _known(self, wanted: Round, number: int, samples: Mapping[str, Sample]) -> Answer:
+        """A round that the journal holds."""
+        for label, sample in samples.items():
+            self._remember(label, (wanted.ranks, wanted.block), sample)
+        failures = self._recorded.failures
+        outcomes: Outcomes = {
+            v: samples[v.label] if v.label in samples else Failure(failures[v.label])
+            for v in wanted.variants
+        }
+        return Answer(number, outcomes)
+
+    def _measure(self, wanted: Round, number: int) -> Outcomes:
+        """All variants once in random order."""
+        place = wanted.ranks, wanted.block
+        self._since_look.add(number)
+        order = list(wanted.variants)
+        self._random.shuffle(order)
+        outcomes = {variant: self._visit(variant, place, number) for variant in order}
+        return {variant: outcomes[variant] for variant in wanted.variants}
+
+    def _remember(self, label: str, place: Place, sample: Sample) -> None:
+        self._times.setdefault((label, place), []).append(sample.seconds)
+
+    def _restart(self, wanted: Restart) -> Answer:
+        place = wanted.ranks, wanted.block
+        mine = [record for record in self._journal.records if (record.ranks, record.block) == place]
+        numbers = tuple(sorted({record.round for record in mine if record.sample}))
+        known = any(record.restart and record.void_rounds == numbers for record in mine)
+        if not known:  # else the journal holds this search up to here, and further
+            self._note_void(place, numbers, wanted.reason, restart=True)
+        return Answer(void=frozenset(numbers))
+
+    # ---- noise
+
+    def _disturbed(
+        self, place: Place, number: int, outcomes: Outcomes
+    ) -> tuple[frozenset[int], list[str]]:
+        """Which rounds were disturbed, and by what: this one by an outage, all since the last look
+        by others at work."""
+        stalls = self._stalls(place, outcomes)
+        suspects = {number} if stalls else set()
+        since = set(self._since_look)
+        seen = []
+        if stalls or time.monotonic() - self._looked > LOOK_SECONDS:
+            seen = self._look(place)
+        if seen:
+            suspects |= since
+        return frozenset(suspects), [*stalls, *seen]
+
+    def _stalls(self, place: Place, outcomes: Outcomes) -> list[str]:
+        """Outages among the calls of a round."""
+        found = []
+        for variant, outcome in outcomes.items():
+            if isinstance(outcome, Sample):
+                before = self._times.get((variant.label, place), [])
+                stall = self._gates.stall(place, variant.label, outcome, before)
+                found += [stall] if stall else []
+                self._remember(variant.label, place, outcome)
+        return found
+
+    def _look(self, place: Place) -> list[str]:
+        """What disturbs the cluster now; what was measured before is good if nothing does."""
+        try:
+            answer = self._visits.look(place[0])
+        except JobLost as error:
+            self._visits.lose()
+            return [f"the job was lost: {error}"]
+        self._looked = time.monotonic()
+        troubles = [] if self.noise else self._gates.look(answer)
+        if not troubles:
+            self._place, self._troubles = place, 0
+            self._since_look.clear()
+        return troubles
+
+    def _void(self, place: Place, suspects: frozenset[int], troubles: list[str]) -> None:
+        """Note that rounds are void, and wait for better times."""
+        self._since_look.clear()
+        self._note_void(place, tuple(sorted(suspects)), summarised(troubles))
+        self._troubles += 1
+        if self._troubles >= MOST_TROUBLES:
+            self._refuse(troubles)
+        self._await_quiet(place)
+
+    def _note_void(
+        self, place: Place, numbers: tuple[int, ...], reason: str, restart: bool = False
+    ) -> None:
+        rounds = f"{len(numbers)} round{'s' * (len(numbers) != 1)}"
+        self._watcher.say(f"{rounds} at {place[1]} B void and repeated: {reason}")
+        self._journal.append(Record(*place, void=reason, void_rounds=numbers, restart=restart))
+
+    def _await_quiet(self, place: Place) -> None:
+        """Wait until nobody else is at work; TooNoisy if that takes too long."""
+        end = time.monotonic() + QUIET_PATIENCE
+        troubles = self._look(place)
+        while troubles:
             if self._deadline is not None and time.monotonic() > self._deadline:
                 raise OutOfTime
-            known[variant] = self._measure(variant, wanted.block)
-        return {variant: outcome for variant, outcome in known.items() if outcome}
+            if time.monotonic() > end:
+                self._refuse(troubles)
+            else:
+                time.sleep(QUIET_PAUSE)
+            troubles = self._look(place)
 
-    def _measure(self, variant: Variant, block: int) -> Outcome:
-        reason = ""
+    def _refuse(self, troubles: list[str]) -> None:
+        """Too noisy to decide on, unless the user accepts it."""
+        reason = summarised(troubles)
+        if not self._accept_noise:
+            raise TooNoisy(f"{reason}: measure when the cluster is idle, or --accept-noise")
+        self._watcher.say(f"noise is accepted from here on: {reason}")
+        self.noise.append(troubles[0])
+
+    # ---- one visit
+
+    def _visit(self, variant: Variant, place: Place, number: int) -> Outcome:
+        """Visit a variant and put what comes of it in the journal."""
+        self._check_time(variant, place)
+        outcome: Outcome = Failure("")
         for _ in range(TRIES):
             try:
-                outcome = self._measure_once(variant, block)
+                outcome = self._visits.visit(variant, place)
                 break
             except JobLost as error:
-                reason = str(error)
-                if self._job:
-                    self._job.kill()
-                self._job = None
-                self._prepared.clear()
-                self._watcher.say(f"{variant.label} at {block} B: {reason}; the job is restarted")
-        else:
-            outcome = Failure(reason)
+                outcome = Failure(str(error))
+                self._visits.lose()
+                self._watcher.say(f"{variant.label} at {place[1]} B: {error}; the job is restarted")
         if isinstance(outcome, Failure):
-            self._recorded.fail(variant, outcome.reason)
-            self._journal.append(Record(variant.label, block, None, outcome.reason))
-            self._watcher.say(f"{variant.label} is set aside: {outcome.reason}")
-            if variant.label == "native":
-                raise EnvironmentFailure(
-                    f"the MPI library's own MPI_Alltoall fails here: {outcome.reason}"
-                )
+            self._set_aside(variant, place, outcome.reason)
         else:
-            self.fresh_samples += 1
-            self._journal.append(Record(variant.label, block, outcome))
+            self.fresh_visits += 1
+            scheme, _ = self._recorded.schemes[place]
+            launch = self._visits.launch
+            self._journal.append(
+                Record(*place, variant.label, number, outcome, scheme=scheme, launch=launch)
+            )
         return outcome
 
-    def _measure_once(self, variant: Variant, block: int) -> Outcome:
-        if self._job is None:
-            self._job = self._start_job()
-        patience = PATIENCE + 100.0 * (self._limit(block) or block * 1e-6)
-        if (variant.label, block) not in self._prepared:
-            begin = time.monotonic()
-            verdict = self._job.ask(f"verify {variant.label} {block}", patience)
-            if verdict.get("verdict") != "ok":
-                return Failure(str(verdict.get("verdict") or verdict.get("error")))
-            affordable = int(WARMUP_SECONDS / max(time.monotonic() - begin, 1e-6))
-            warmups = min(WARMUP_CALLS, affordable)
-            if warmups:
-                self._job.ask(f"time {variant.label} {block} 0 {warmups}", patience)
-            self._prepared.add((variant.label, block))
-        answer = self._job.ask(f"time {variant.label} {block} 0 1", patience)
-        if "error" in answer:
-            return Failure(str(answer["error"]))
-        sample = Sample(answer["seconds"][0], answer["retransmissions"], answer["timeouts"])
-        if sample.timeouts:
-            time.sleep(SETTLE_SECONDS)
-        return sample
+    def _check_time(self, variant: Variant, place: Place) -> None:
+        """OutOfTime if a visit would end behind the deadline, as far as can be told."""
+        if self._deadline is None:
+            return
+        times = self._times.get((variant.label, place))
+        expected = times[-1] if times else 2 * (self._limit(place[1]) or 0.0)
+        if time.monotonic() + expected > self._deadline:
+            raise OutOfTime
+
+    def _set_aside(self, variant: Variant, place: Place, reason: str) -> None:
+        self._recorded.failures[variant.label] = reason
+        self._journal.append(Record(*place, variant.label, failure=reason))
+        self._watcher.say(f"{variant.label} is set aside: {reason}")
+        if variant.label == "native":
+            raise EnvironmentFailure(f"the MPI library's own MPI_Alltoall fails here: {reason}")

@@ -2,25 +2,64 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+from typing import Any
 
 from scipy.stats import binom
 
 CONFIDENCE = 0.95
 TAIL = 3.0
 """A call longer than this many medians is one of the tail: a retransmission time-out, mostly."""
+RISKY, LOSSY = 0.2, 4
+TIMEOUT = 0.2
+"""Seconds of TCP's shortest retransmission time-out (Linux)."""
+MODES_APART = 1.2
+LEAST_OF_MODE = 0.2
+"""Two groups of times, each so large a share of them, whose medians differ so much are modes."""
+TICK = 4e-3
+"""Seconds of the scheduler's tick (250 Hz): times that sit on multiples of it waited for it."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One call: seconds of its slowest rank, and TCP's troubles meanwhile on all hosts."""
+    """One visit to a variant: its calls, one after the other, and TCP's troubles meanwhile.
 
-    seconds: float
-    retransmissions: int = 0
+    ``calls`` are seconds of the slowest rank; ``late``, where the clocks are synchronised, are
+    seconds from the first rank's start to the last one's. ``resent`` holds, for each host
+    that sent segments again, its first rank and how many; ``timeouts`` counts those of all hosts.
+    ``spent`` is seconds that the visit cost in all, with verification and what is discarded.
+    """
+
+    calls: tuple[float, ...]
+    resent: tuple[tuple[int, int], ...] = ()
     timeouts: int = 0
+    late: tuple[float, ...] = ()
+    spent: float = 0.0
+
+    @cached_property
+    def seconds(self) -> float:
+        """The visit's time: the median of its calls."""
+        return statistics.median(self.calls)
+
+    @property
+    def retransmissions(self) -> int:
+        """Segments that all hosts sent again."""
+        return sum(count for _, count in self.resent)
+
+
+def sample_of(answer: Mapping[str, Any], spent: float = 0.0) -> Sample:
+    """A sample of what the measuring job answers to ``time``."""
+    return Sample(
+        tuple(answer["seconds"]),
+        tuple((host, count) for host, count in answer["resent"]),
+        answer["timeouts"],
+        tuple(answer.get("late", ())),
+        spent,
+    )
 
 
 @dataclass(frozen=True)
@@ -51,7 +90,7 @@ def median_interval(values: Sequence[float]) -> Interval:
 
 
 def score(samples: Sequence[Sample]) -> float:
-    """Seconds to expect: the median, and the tail's probability times its mean excess.
+    """Seconds to expect: the median, the tail's probability times its mean excess, and the risk.
 
     The tail are calls beyond TAIL medians in which TCP sent something again: on Ethernet they
     are real, and what is trimmed here is paid by the application. Other long calls are this
@@ -59,13 +98,80 @@ def score(samples: Sequence[Sample]) -> float:
     """
     median = statistics.median(sample.seconds for sample in samples)
     excess = [
-        sample.seconds - median
+        seconds - median
         for sample in samples
-        if sample.seconds > TAIL * median and sample.retransmissions + sample.timeouts > 0
+        for seconds in sample.calls
+        if seconds > TAIL * median and (sample.resent or sample.timeouts)
     ]
-    return median + sum(excess) / len(samples)
+    return median + sum(excess) / sum(len(sample.calls) for sample in samples) + risk(samples)
+
+
+def risk(samples: Sequence[Sample]) -> float:
+    """Seconds a call for time-outs that did not happen yet: where LOSSY segments or more are sent
+    again in RISKY of the visits or more, half a time-out is expected beside those
+    seen."""
+    lossy = sum(sample.retransmissions >= LOSSY for sample in samples)
+    share = lossy / len(samples)
+    calls = sum(len(sample.calls) for sample in samples)
+    return TIMEOUT * share / 2 / (calls + 1) if share >= RISKY else 0.0
+
+
+def tail(samples: Sequence[Sample]) -> int:
+    """How many calls are beyond TAIL medians, whatever the reason."""
+    median = statistics.median(sample.seconds for sample in samples)
+    return sum(seconds > TAIL * median for sample in samples for seconds in sample.calls)
 
 
 def ratio_interval(slower: Sequence[float], faster: Sequence[float]) -> Interval:
     """Ratio of two variants timed in the same rounds, pair by pair, so that drift cancels."""
     return median_interval([a / b for a, b in zip(slower, faster)])
+
+
+def sign_test(ratios: Sequence[float]) -> float:
+    """Probability of so many ratios above 1, or more, were either side as likely."""
+    above = sum(ratio > 1 for ratio in ratios)
+    return float(binom.sf(above - 1, len(ratios), 0.5))
+
+
+def holm(probabilities: Sequence[float], alpha: float) -> list[bool]:
+    """Which of several tests reject, with all their errors together below ``alpha`` (Holm 1979)."""
+    order = sorted(range(len(probabilities)), key=lambda i: probabilities[i])
+    rejected = [False] * len(probabilities)
+    for place, i in enumerate(order):
+        if probabilities[i] > alpha / (len(order) - place):
+            break
+        rejected[i] = True
+    return rejected
+
+
+def enough_to_reject(tests: int, alpha: float) -> int:
+    """Pairs with which a sign test can reject one of so many hypotheses (10: 10 to 11)."""
+    return math.ceil(math.log2(max(tests, 1) / alpha))
+
+
+def modes(values: Sequence[float]) -> tuple[float, float] | None:
+    """The medians of two groups of times more than MODES_APART apart, if there are two.
+
+    They are split at the widest gap (of logarithms) that leaves LEAST_OF_MODE on either side; the
+    gap must be wider than either group without its outermost values.
+    """
+    ordered = sorted(values)
+    least = max(2, math.ceil(LEAST_OF_MODE * len(ordered)))
+    places = range(least, len(ordered) - least + 1)
+    if not places:
+        return None
+    place = max(places, key=lambda i: ordered[i] / ordered[i - 1])
+    low, high = ordered[:place], ordered[place:]
+    gap = ordered[place] / ordered[place - 1]
+    inside = max(low[-1] / low[len(low) // 10], high[-1 - len(high) // 10] / high[0])
+    middle = statistics.median(low), statistics.median(high)
+    apart = middle[1] / middle[0] > MODES_APART
+    return middle if apart and gap > inside ** (1 / 2) and gap > 1.05 else None
+
+
+def sits_on_ticks(values: Sequence[float], tick: float = TICK) -> bool:
+    """Whether times are multiples of the scheduler's tick far too often to be by chance: ranks
+    waited for a processor."""
+    long = [value for value in values if value > tick * 0.9]
+    close = sum(abs(value / tick - round(value / tick)) < 0.03 for value in long)
+    return len(long) >= 9 and float(binom.sf(close - 1, len(long), 0.06)) < 1e-6

@@ -1,0 +1,152 @@
+"""Strategies compared: each replays a recorded exhaustive search, and is judged by all of it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from search.algorithm import Catalogue, Variant
+from search.decide import decide_table
+from search.decision import DecisionTable
+from search.errors import UserError
+from search.measure.journal import Record
+from search.measure.replay import ReplayRunner
+from search.strategy import STRATEGIES
+from search.strategy.cell import Cell, cells_of
+from search.strategy.request import EFFORTS, Cells, Task
+
+REPLAYS = 20
+REFERENCE = "exhaustive"
+NOISY_MEDIAN = 1.5
+"""Beyond this a score differs for its tail, of which the medians' interval knows nothing."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a strategy cost and lost: means over replays; ``regret`` holds, for each replay and
+    block, how much slower its choice is than the exhaustive one, by all recorded samples, and
+    ``known`` the same where the noise lets one tell, else 0."""
+
+    strategy: str
+    visits: float
+    calls: float
+    seconds: float
+    regret: tuple[float, ...]
+    known: tuple[float, ...]
+
+
+def compare_strategies(
+    console: Console, name: str, records: Sequence[Record], catalogue: Catalogue
+) -> list[Result]:
+    """Replay a journal under every strategy and print a row for each."""
+    failed = {record.label for record in records if record.failure}
+    labels = {record.label for record in records if record.label} - failed
+    variants = sorted((catalogue.variant(x) for x in labels), key=lambda v: v.simplicity)
+    ranks = max(record.ranks for record in records)
+    cells = {
+        block: cell
+        for (n, block), cell in cells_of(records, variants).items()
+        if n == ranks and len(cell.rounds) == len(variants)
+    }
+    if not cells:
+        raise UserError(f"{name}: no block has times of all variants: --strategy=exhaustive does")
+    mine = [
+        record
+        for record in records
+        if (record.ranks, record.block) in {(ranks, block) for block in cells} or record.failure
+    ]
+    results = [
+        replay(strategy, mine, variants, cells, ranks)
+        for strategy in sorted(STRATEGIES, key=lambda s: s != REFERENCE)
+    ]
+    show(console, f"{name}: {len(variants)} variants, {len(cells)} blocks, {ranks} ranks", results)
+    return results
+
+
+def replay(
+    strategy: str,
+    records: Sequence[Record],
+    variants: Sequence[Variant],
+    cells: Mapping[int, Cell],
+    ranks: int,
+) -> Result:
+    """One strategy, in replays that differ in the order of the recorded rounds."""
+    known = set(variants)
+    task = Task(
+        ranks,
+        tuple(sorted(cells)),
+        tuple(variants),
+        EFFORTS["normal"],
+        lambda variant: [v for v in variant.near(ranks) if v in known],
+        between=False,
+    )
+    reference = decide_table(list(cells.values()), task.sizes, variants[0])
+    runners, regret, known_regret = [], [], []
+    for seed in range(1 if strategy == REFERENCE else REPLAYS):
+        found: Cells = {}
+        runner = ReplayRunner(records, seed)
+        runner.run(STRATEGIES[strategy](found, task))
+        runners.append(runner)
+        if strategy != REFERENCE:
+            table = decide_table(list(found.values()), task.sizes, variants[0])
+            losses = [lost(cell, table, reference) for cell in cells.values()]
+            regret += [loss for loss, _ in losses]
+            known_regret += [loss if is_known else 0.0 for loss, is_known in losses]
+    return Result(
+        strategy,
+        statistics.mean(runner.visits for runner in runners),
+        statistics.mean(runner.calls for runner in runners),
+        statistics.mean(runner.seconds for runner in runners),
+        tuple(regret) or (0.0,),
+        tuple(known_regret) or (0.0,),
+    )
+
+
+def lost(cell: Cell, table: DecisionTable, reference: DecisionTable) -> tuple[float, bool]:
+    """How much slower a table's choice at a block is than another's, 0 where it is faster; and
+    whether the interval of their ratio says so, too."""
+    mine, other = table.choice(cell.block), reference.choice(cell.block)
+    ratio = cell.score(mine) / cell.score(other)
+    is_known = ratio > 1 and (cell.ratio(mine, other).low > 1 or ratio > NOISY_MEDIAN)
+    return max(0.0, ratio - 1), is_known
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that so large a share of them does not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def show(console: Console, title: str, results: Sequence[Result]) -> None:
+    """The table that people read."""
+    whole = next(result.seconds for result in results if result.strategy == REFERENCE)
+    table = Table(title=title, box=box.SIMPLE)
+    table.add_column("strategy")
+    for heading in (
+        "experiments",
+        "seconds",
+        "of exhaustive",
+        "regret",
+        "p95",
+        "worst",
+        "told apart",
+    ):
+        table.add_column(heading, justify="right")
+    for result in results:
+        table.add_row(
+            result.strategy,
+            f"{result.visits:.0f}",
+            f"{result.seconds:.0f}",
+            f"{result.seconds / whole:.1%}",
+            f"{statistics.mean(result.regret):.2%}",
+            f"{percentile(result.regret, 0.95):.2%}",
+            f"{max(result.regret):.2%}",
+            f"{statistics.mean(result.known):.2%}, {percentile(result.known, 0.95):.2%}, "
+            f"{max(result.known):.2%}",
+        )
+    console.print(table)

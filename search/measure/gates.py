@@ -1,0 +1,89 @@
+"""Noise gates: is it us alone who use the cluster, and does all of it work?
+
+Pure but for what is remembered: what the hosts looked like at their best.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from search.measure.samples import TAIL, Sample
+
+FOREIGN_SHARE = 0.02
+"""Traffic of others beyond this share of a host's link makes rounds void."""
+ASSUMED_MBIT = 1000.0
+"""A link whose speed nobody told."""
+SLOWER = 1.3
+"""A host whose fixed piece of work takes so many times what it took at best is disturbed."""
+STALL = 1.0
+"""Seconds beyond the usual after which a call with time-outs was an outage, the first time."""
+
+
+@dataclass
+class Gates:
+    """What is usual on each host; ``hosts`` names each rank's, ``mbit`` is its link's speed.
+
+    ``kind`` is the cluster's: emulated hosts share one machine, and what a machine that is tuned
+    for itself does besides is its user's business.
+    """
+
+    hosts: Sequence[str]
+    mbit: Mapping[str, float | None]
+    kind: str
+    _work: dict[str, float] = field(default_factory=dict)
+    _carrier: dict[str, float] = field(default_factory=dict)
+    _stalled: set[tuple[object, str]] = field(default_factory=set)
+
+    def look(self, answer: Mapping[str, Any]) -> list[str]:
+        """What the verb ``quiet`` of the measuring job saw: one line for each trouble."""
+        troubles = []
+        for rank, work in enumerate(answer["work"]):
+            if work >= 0 and self.kind != "local":
+                seen = {key: answer[key][rank] for key in ("bytes", "tasks", "spare", "carrier")}
+                troubles += self._host(self.hosts[rank], work, **seen)
+        return troubles
+
+    def _host(
+        self, host: str, work: float, bytes: float, tasks: float, spare: float, carrier: float
+    ) -> list[str]:
+        troubles = []
+        rate = (self.mbit.get(host) or ASSUMED_MBIT) * 1e6 / 8
+        if bytes > FOREIGN_SHARE * rate:
+            troubles.append(f"host {host}: {bytes * 8 / 1e6:.3g} Mbit/s of somebody else's traffic")
+        if tasks > (0 if self.kind == "emulated" else spare):
+            troubles.append(f"host {host}: {tasks:.0f} other task(s) want its processors")
+        usual = self._work.setdefault(host, work)
+        self._work[host] = min(usual, work)
+        if work > SLOWER * usual:
+            troubles.append(
+                f"host {host}: its processor is {work / usual:.1f} x slower than it was"
+            )
+        if carrier != self._carrier.setdefault(host, carrier):
+            troubles.append(f"host {host}: its network link went down or up")
+            self._carrier[host] = carrier
+        return troubles
+
+    def stall(self, key: object, label: str, sample: Sample, before: Sequence[float]) -> str | None:
+        """Whether a call stood still longer than time-outs alone explain: an outage, unless it
+        happens to the same variant again at the same place (``key``)."""
+        longest = max(sample.calls)
+        usual = statistics.median(before) if before else 0.0
+        if longest < STALL + TAIL * usual or not sample.timeouts or not before:
+            return None
+        if (key, label) in self._stalled:
+            return None
+        self._stalled.add((key, label))
+        hosts = ", ".join(self.hosts[rank] for rank, _ in sample.resent[:4])
+        return (
+            f"{label} stood still for {longest - usual:.1f} s with {sample.timeouts} time-outs on "
+            f"{hosts}{'...' if len(sample.resent) > 4 else ''}: was a link down?"
+        )
+
+
+def summarised(troubles: Sequence[str]) -> str:
+    """The first of several troubles, and how many more."""
+    more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
+    return troubles[0] + more

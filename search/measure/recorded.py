@@ -1,0 +1,54 @@
+"""Samples that a journal holds already, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from search.measure.journal import Record
+from search.measure.samples import Sample
+from search.strategy.cell import Place
+
+Taken = tuple[int, dict[str, Sample]]
+"""A round's number, and its samples by label."""
+
+
+class Recorded:
+    """Rounds of a journal, handed out in the order in which they were made."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._rounds: dict[Place, dict[int, dict[str, Sample]]] = {}
+        self._cursor: dict[Place, int] = {}
+        self._most: dict[Place, int] = {}
+        self.failures: dict[str, str] = {}
+        self.schemes: dict[Place, tuple[str, int]] = {}
+        """how a cell was timed, and in how many calls a visit"""
+        for record in records:
+            place = record.ranks, record.block
+            if record.restart:
+                continue
+            if record.void is not None:
+                for number in record.void_rounds:
+                    self._rounds.get(place, {}).pop(number, None)
+            elif record.sample:
+                rounds = self._rounds.setdefault(place, {})
+                rounds.setdefault(record.round, {})[record.label] = record.sample
+                self._most[place] = max(self._most.get(place, -1), record.round)
+                self.schemes.setdefault(place, (record.scheme, len(record.sample.calls)))
+            else:
+                self.failures[record.label] = record.failure or "failed"
+
+    def take(self, place: Place, labels: Sequence[str]) -> Taken | None:
+        """The next round that has all of these, but for those that failed; None: measure it."""
+        wanted = [label for label in labels if label not in self.failures]
+        rounds = self._rounds.get(place, {})
+        for number in sorted(rounds):
+            if number >= self._cursor.get(place, 0) and all(x in rounds[number] for x in wanted):
+                self._cursor[place] = number + 1
+                return number, {label: rounds[number][label] for label in wanted}
+        return None
+
+    def next_number(self, place: Place) -> int:
+        """A number for a round that is measured now."""
+        self._most[place] = self._most.get(place, -1) + 1
+        self._cursor[place] = self._most[place] + 1
+        return self._most[place]

@@ -1,0 +1,124 @@
+"""Visits to variants: a job that is started again when it is lost, and what precedes a timing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from search.algorithm import Variant
+from search.measure.job import Job
+from search.measure.samples import sample_of
+from search.measure.scheme import isolated, looped
+from search.strategy.cell import Place
+from search.strategy.request import Failure, Outcome
+
+WARMUP_CALLS = 3
+WARMUP_SECONDS = 0.1
+"""Where a call takes longer, verifying it has warmed it up."""
+SETTLE_SECONDS = 0.25
+"""Idle time after a call with a retransmission time-out."""
+PATIENCE = 20.0
+"""Seconds beyond a hundred times the physical limit after which a request has failed."""
+SKEW_BARRIERS = 20
+LOOK_MILLISECONDS = 5
+
+
+class OutOfTime(Exception):
+    """The time limit is reached: decide on what is known."""
+
+
+class Visits:
+    """A job that visits variants on the first so many of its ranks."""
+
+    def __init__(
+        self,
+        job: Job,
+        start_job: Callable[[], Job],
+        limit: Callable[[int], float | None],
+        deadline: float | None,
+        timing: str,
+        schemes: dict[Place, tuple[str, int]],
+        launch: int,
+    ) -> None:
+        """``job`` runs already, ``start_job`` starts another; ``limit`` gives a block's physical
+        limit in seconds; ``deadline`` is monotonic time; ``schemes`` says how cells were timed so
+        far, and in how many calls a visit; ``launch`` is the number of the job."""
+        self._job: Job | None = job
+        self._start_job, self._limit, self._deadline = start_job, limit, deadline
+        self._timing, self.schemes, self.launch = timing, schemes, launch
+        self._ranks = 0
+        self._skew = 0.0
+        self._prepared: set[tuple[str, Place]] = set()
+
+    def close(self) -> None:
+        """End the job, if one runs."""
+        job = self._forget()
+        if job:
+            job.close()
+
+    def lose(self) -> None:
+        """End a job that does not answer; OutOfTime if that was for want of time."""
+        job = self._forget()
+        if job:
+            job.kill()
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            raise OutOfTime
+
+    def _forget(self) -> Job | None:
+        job, self._job, self._ranks = self._job, None, 0
+        self._prepared.clear()
+        return job
+
+    def _ask(self, ranks: int, request: str, patience: float) -> dict[str, Any]:
+        """A request to so many ranks of a job, started if none runs."""
+        if self._deadline is not None:
+            patience = min(patience, max(0.5, self._deadline - time.monotonic() + 1.0))
+        if self._job is None:
+            self._job = self._start_job()
+            self.launch += 1
+        if self._ranks != ranks:
+            self._job.choose_ranks(ranks, PATIENCE)
+            self._ranks = ranks
+            self._skew = self._job.ask(f"clocks {SKEW_BARRIERS}", PATIENCE)["skew"]
+        return self._job.ask(request, patience)
+
+    def look(self, ranks: int) -> Mapping[str, Any]:
+        """What the hosts see while all ranks are idle."""
+        return self._ask(ranks, f"quiet {LOOK_MILLISECONDS}", PATIENCE)
+
+    def visit(self, variant: Variant, place: Place) -> Outcome:
+        """Time a variant, which is verified and warmed up the first time; JobLost if that fails."""
+        begin = time.monotonic()
+        ranks, block = place
+        patience = PATIENCE + 100.0 * (self._limit(block) or block * 1e-6)
+        key = variant.label, place
+        if key not in self._prepared:
+            verdict = self._ask(ranks, f"verify {variant.label} {block}", patience)
+            if verdict.get("verdict") != "ok":
+                return Failure(str(verdict.get("verdict") or verdict.get("error")))
+            affordable = int(WARMUP_SECONDS / max(time.monotonic() - begin, 1e-6))
+            warmups = min(WARMUP_CALLS, affordable)
+            self._prepared.add(key)
+            scheme, calls = self._scheme(place, patience)
+        else:
+            scheme, calls = self.schemes[place]
+            warmups = int(calls > 1)
+        request = f"time {variant.label} {block} {warmups} {calls} {scheme}"
+        answer = self._ask(ranks, request, patience)
+        if "error" in answer:
+            return Failure(str(answer["error"]))
+        if answer["timeouts"]:
+            time.sleep(SETTLE_SECONDS)
+        return sample_of(answer, time.monotonic() - begin)
+
+    def _scheme(self, place: Place, patience: float) -> tuple[str, int]:
+        """How calls of a cell are timed, and in how many a visit: the same for all variants."""
+        if place not in self.schemes:
+            ranks, block = place
+            if self._timing == "loop":
+                self.schemes[place] = looped(block)
+            else:
+                answer = self._ask(ranks, f"time native {block} 1 1 barrier", patience)
+                self.schemes[place] = isolated(min(answer["seconds"]), self._skew)
+        return self.schemes[place]

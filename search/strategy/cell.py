@@ -1,0 +1,150 @@
+"""What is known of all variants at one block on so many ranks, and the choice among them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from search.algorithm import Variant
+from search.measure.journal import Record
+from search.measure.samples import (
+    Interval,
+    Sample,
+    median_interval,
+    ratio_interval,
+    score,
+)
+
+EQUAL = 1.03
+"""Variants whose scores differ by no more than this are equal in practice."""
+NOISY = 1.05
+"""Beyond this a variant is not as good, however little the noise lets one tell."""
+LEAST_PAIRS = 3
+"""Rounds in common from which on two variants are compared pair by pair."""
+DRIFT = 1.05
+DRIFT_ROUNDS = 18
+
+Place = tuple[int, int]
+"""Ranks and block (bytes to each peer): what a cell is about."""
+
+
+@dataclass
+class Cell:
+    """Samples of variants at one block, by round; rounds that were void are not in it."""
+
+    ranks: int
+    block: int
+    rounds: dict[Variant, dict[int, Sample]] = field(default_factory=dict)
+    failures: dict[Variant, str] = field(default_factory=dict)
+
+    @property
+    def variants(self) -> list[Variant]:
+        """Those that have a time, simplest first: the catalogue's order."""
+        return sorted(self.rounds, key=lambda v: v.simplicity)
+
+    @property
+    def last(self) -> int:
+        """The number of the last round; -1 before any."""
+        return max((n for rounds in self.rounds.values() for n in rounds), default=-1)
+
+    @property
+    def finalists(self) -> list[Variant]:
+        """Those that were not given up: they took part in the last round."""
+        last = self.last
+        return [variant for variant in self.variants if last in self.rounds[variant]]
+
+    def samples(self, variant: Variant) -> list[Sample]:
+        """Those of a variant, in their order."""
+        return list(self.rounds[variant].values())
+
+    def seconds(self, variant: Variant) -> list[float]:
+        """The time of each visit to a variant."""
+        return [sample.seconds for sample in self.samples(variant)]
+
+    def score(self, variant: Variant) -> float:
+        """Seconds to expect of a variant."""
+        return score(self.samples(variant))
+
+    def best(self, among: Iterable[Variant] | None = None) -> Variant:
+        """The one with the best score."""
+        return min(self.rounds if among is None else among, key=self.score)
+
+    def ratio(self, one: Variant, other: Variant) -> Interval:
+        """Time of one over that of another: pair by pair where they have rounds in common."""
+        common = sorted(self.rounds[one].keys() & self.rounds[other].keys())
+        if len(common) >= LEAST_PAIRS:
+            return ratio_interval(
+                [self.rounds[one][n].seconds for n in common],
+                [self.rounds[other][n].seconds for n in common],
+            )
+        a, b = median_interval(self.seconds(one)), median_interval(self.seconds(other))
+        return Interval(a.low / b.high, a.median / b.median, a.high / b.low)
+
+    def restricted(self, variants: Sequence[Variant]) -> Cell:
+        """The same cell as if only these variants existed."""
+        kept = {v: rounds for v, rounds in self.rounds.items() if v in variants}
+        return Cell(self.ranks, self.block, kept)
+
+    def drifted(self) -> bool:
+        """Whether the conditions changed: what was timed most often is more than DRIFT slower
+        or faster at the end than at the beginning, beyond its interval."""
+        if not self.rounds:
+            return False
+        times = self.seconds(max(self.rounds, key=lambda v: len(self.rounds[v])))
+        if len(times) < DRIFT_ROUNDS:
+            return False
+        third = len(times) // 3
+        one, other = sorted(
+            (median_interval(times[:third]), median_interval(times[-third:])),
+            key=lambda i: i.median,
+        )
+        return other.median > DRIFT * one.median and other.low > one.high
+
+
+def cells_of(records: Iterable[Record], variants: Sequence[Variant]) -> dict[Place, Cell]:
+    """Everything in a journal by ranks and block; the variants keep their order.
+
+    One that failed anywhere is nowhere in the cells. Void rounds are left out.
+    """
+    records = list(records)
+    failed = {record.label for record in records if record.failure}
+    void = {(r.ranks, r.block, n) for r in records if r.void for n in r.void_rounds}
+    taken: dict[tuple[int, int, str], dict[int, Sample]] = {}
+    for record in records:
+        if record.sample and (record.ranks, record.block, record.round) not in void:
+            key = record.ranks, record.block, record.label
+            taken.setdefault(key, {})[record.round] = record.sample
+    cells: dict[Place, Cell] = {}
+    for ranks, block in sorted({(ranks, block) for ranks, block, _ in taken}):
+        cell = Cell(ranks, block)
+        for variant in variants:
+            rounds = taken.get((ranks, block, variant.label))
+            if rounds and variant.label not in failed:
+                cell.rounds[variant] = rounds
+        if cell.rounds:
+            cells[ranks, block] = cell
+    return cells
+
+
+def choose(cell: Cell, incumbent: Variant | None) -> Variant:
+    """The variant for this block: among the finalists that are as good as the fastest, the
+    incumbent if it is one of them, else the simplest."""
+    finalists = cell.finalists
+    best = cell.best(finalists)
+    if incumbent in finalists and as_good(cell, incumbent, best):
+        return incumbent
+    return next(v for v in finalists if as_good(cell, v, best))
+
+
+def as_good(cell: Cell, variant: Variant, best: Variant) -> bool:
+    """Equal in practice, or as far as the noise lets one tell."""
+    ratio = cell.score(variant) / cell.score(best)
+    if ratio <= EQUAL:
+        return True
+    return ratio <= NOISY and cell.ratio(variant, best).low <= 1.0
+
+
+def between(low: int, high: int) -> int:
+    """The block halfway between two, as ratios go."""
+    return math.isqrt(low * high)

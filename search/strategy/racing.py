@@ -1,0 +1,213 @@
+"""Racing: nearly what an exhaustive search finds, at a small part of its cost.
+
+Sizes: a coarse grid first, upwards; then between two sizes only where their winners differ. At a
+size those enter that promise something, by what they did at the sizes near it, as many as the slot
+affords. There the grossly slow leave after three rounds, then half of the rest goes, parameters
+next to the best ones' join, and the last few run on until paired tests or the slot decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+
+from search.algorithm import Variant
+from search.strategy.cell import Cell, choose
+from search.strategy.elimination import (
+    GROSS_ROUNDS,
+    better_half,
+    not_grossly_slow,
+    not_rejected,
+    undecided,
+)
+from search.strategy.promise import Promises
+from search.strategy.request import (
+    REQUEST_SECONDS,
+    Answer,
+    Cells,
+    Relaunch,
+    Request,
+    Restart,
+    Search,
+    Task,
+    play,
+)
+
+STEP = 10
+"""Sizes of the coarse grid differ by no more than this factor, where there are sizes between."""
+MOST_OF_HEAT = 8
+"""Rounds before half of the field goes, where calls are short; at least GROSS_ROUNDS."""
+LEADERS = 3
+"""So many go on when half of the field is sent home."""
+FEWEST = 3
+"""So many enter a cell, however long a call takes."""
+HOPELESS = 1.8
+"""Who is expected to take so many times as long as the best is not tried on the coarse grid."""
+CONTENDER = 1.3
+"""The same between its sizes, and for a step in a parameter."""
+DEAR = 1.1
+"""The same where the fewest take up the slot."""
+ENTRY_SHARE, UNKNOWN_SHARE = 1.0, 2.0
+"""Of a cell's slot, for the first rounds of those that enter; and where nothing is known yet."""
+COST_IN_ROUNDS = GROSS_ROUNDS + 2
+"""What a newcomer costs at the least: its rounds, verifying and warming up."""
+SETTLING_ROUNDS = 2
+"""So many of the last few even where the slot is over, unless a round takes half of it."""
+CONFIRMING_ROUNDS = 5
+
+
+def racing(cells: Cells, task: Task) -> Search:
+    """Fill ``cells`` along the grid, then between sizes whose winners differ; then time the last
+    few of each size again in as many more launches as the rules want."""
+    grid = coarse(task.sizes)
+    for block in grid:
+        yield from _race(cells, task, block, HOPELESS)
+    waiting = list(zip(grid, grid[1:]))
+    while waiting:
+        low, high = waiting.pop(0)
+        inside = [block for block in task.sizes if low < block < high]
+        if not inside or _agree(cells, task, low, high):
+            continue
+        middle = min(inside, key=lambda block: abs(math.log(block * block / (low * high))))
+        yield from _race(cells, task, middle, CONTENDER)
+        waiting += [(low, middle), (middle, high)]
+    for _ in range(task.rules.launches - 1):
+        yield Relaunch()
+        for cell in _measured(cells, task):
+            last = cell.finalists
+            for _ in range(CONFIRMING_ROUNDS):
+                last = yield from play(cell, last)
+
+
+def coarse(sizes: Sequence[int]) -> list[int]:
+    """The first, the last, both sides of each jump, and downwards from the last as few as leave no
+    gap beyond STEP that could be smaller: what is dear at the upper end is thin."""
+    chosen = [sizes[-1]]
+    for block, following in zip(sizes[-2::-1], [*sizes[-3::-1], 0]):
+        is_jump = chosen[-1] == block + 1 or block == following + 1
+        if is_jump or following * STEP < chosen[-1]:
+            chosen.append(block)
+    return chosen[::-1]
+
+
+def _measured(cells: Cells, task: Task) -> list[Cell]:
+    """The cells of a task that have times."""
+    return [cell for (ranks, _), cell in cells.items() if ranks == task.ranks and cell.rounds]
+
+
+def _promises(cells: Cells, task: Task) -> Promises:
+    return Promises(_measured(cells, task), task.sizes)
+
+
+def _agree(cells: Cells, task: Task, low: int, high: int) -> bool:
+    """Whether the same variant serves both sizes."""
+    one, other = cells[task.ranks, low], cells[task.ranks, high]
+    if not one.rounds or not other.rounds:
+        return True  # nothing works there: nothing to look for
+    winner = choose(one, None)
+    return winner == choose(other, winner)
+
+
+def _race(cells: Cells, task: Task, block: int, worst: float) -> Search:
+    """Fill the cell of a block."""
+    first = entrants(task, _promises(cells, task), block, worst)
+    cell = cells.setdefault((task.ranks, block), Cell(task.ranks, block))
+    leaders = yield from _heats(cell, first, cells, task)
+    yield from _settle(cell, leaders, task)
+    if cell.drifted():
+        yield Restart(task.ranks, block, "times drifted by more than 5 %")
+        cell.rounds.clear()
+        yield from _settle(cell, leaders, task)
+
+
+def entrants(task: Task, promises: Promises, block: int, worst: float) -> list[Variant]:
+    """Who enters a cell: the library's own, the most promising of each algorithm, and as many
+    more as the slot affords, simplest first. Of variants that were never timed only the coarse
+    ones; what is beside them comes later."""
+    native, *others = task.variants
+    seen = promises.variants() - {native}
+    promise = {v: promises.of(v, block) for v in seen.union(v for v in others if v.is_coarse)}
+    ranked = sorted(promise, key=lambda v: (promise[v], v.simplicity))
+    first = {v.body.algorithm.name: v for v in reversed(ranked)}
+    budget = task.slot * (ENTRY_SHARE if promises.is_known(block) else UNKNOWN_SHARE)
+    seconds = promises.seconds(block)
+    if COST_IN_ROUNDS * FEWEST * seconds > task.slot:
+        worst = min(worst, DEAR)
+    chosen = [native]
+    for variant in sorted(ranked, key=lambda v: v not in first.values()):
+        budget -= COST_IN_ROUNDS * (seconds * promise[variant] + REQUEST_SECONDS)
+        is_affordable = budget >= 0 or variant in first.values()
+        if len(chosen) <= FEWEST or (promise[variant] <= worst and is_affordable):
+            chosen.append(variant)
+    return sorted(chosen, key=lambda v: v.simplicity)
+
+
+def _heats(
+    cell: Cell, newcomers: Sequence[Variant], cells: Cells, task: Task
+) -> Generator[Request, Answer, list[Variant]]:
+    """Rounds of the leaders with newcomers, as long as newcomers lead; returns the leaders."""
+    leaders: list[Variant] = []
+    while newcomers:
+        alive = yield from _heat(cell, [*leaders, *newcomers], task.slot)
+        if not alive:
+            return []
+        before, leaders = leaders, better_half(cell, alive, LEADERS)
+        while len(leaders) > 2 * LEADERS:
+            leaders = yield from play(cell, leaders)
+            leaders = better_half(cell, leaders, LEADERS)
+        is_new = not set(leaders) <= set(before)
+        newcomers = _steps(cell, leaders, task, _promises(cells, task)) if is_new else []
+    return leaders
+
+
+def _heat(
+    cell: Cell, alive: list[Variant], slot: float
+) -> Generator[Request, Answer, list[Variant]]:
+    """So many rounds as half of the slot affords; returns who is not grossly slow."""
+    for count in range(MOST_OF_HEAT):
+        is_dear = _spent(cell) + _round_seconds(cell) > slot / 2
+        if not alive or (count >= GROSS_ROUNDS and is_dear):
+            break
+        alive = yield from play(cell, alive)
+    return not_grossly_slow(cell, alive)
+
+
+def _steps(cell: Cell, leaders: Sequence[Variant], task: Task, promises: Promises) -> list[Variant]:
+    """Parameters one step from the best ones', as many as the rest of the slot affords."""
+    best = sorted(leaders, key=cell.score)[:LEADERS]
+    left = task.slot - _spent(cell)
+    found: list[Variant] = []
+    for variant in (v for leader in best for v in task.near(leader)):
+        is_tried = variant in cell.rounds or variant in cell.failures or variant in found
+        if is_tried or promises.of(variant, cell.block) > CONTENDER:
+            continue
+        left -= COST_IN_ROUNDS * cell.score(best[0])
+        if left < 0:
+            break
+        found.append(variant)
+    return found
+
+
+def _settle(cell: Cell, alive: Sequence[Variant], task: Task) -> Search:
+    """Rounds of the last few until it is known who is as good as the best, or the slot is over."""
+    alive = list(alive)
+    for count in range(task.rules.most):
+        is_dear = count >= SETTLING_ROUNDS or _round_seconds(cell) > task.slot / 2
+        if len(alive) < 2 or (is_dear and _spent(cell) > task.slot):
+            return
+        if count >= task.rules.least - GROSS_ROUNDS and not undecided(cell, alive):
+            return
+        alive = yield from play(cell, alive)
+        alive = not_rejected(cell, alive) if alive else []
+
+
+def _spent(cell: Cell) -> float:
+    """Seconds that a cell took."""
+    return sum(sample.spent for rounds in cell.rounds.values() for sample in rounds.values())
+
+
+def _round_seconds(cell: Cell) -> float:
+    """Seconds that the calls of the last round took."""
+    last = cell.last
+    samples = [rounds[last] for rounds in cell.rounds.values() if last in rounds]
+    return sum(sum(sample.calls) + REQUEST_SECONDS for sample in samples)

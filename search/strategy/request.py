@@ -1,0 +1,137 @@
+"""What a strategy and whoever runs it say to each other.
+
+A strategy knows no cluster. It is a generator that yields a request (time these variants once
+each at this block), is sent an Answer, and returns when it has seen enough. Whoever runs it, an
+MPI job or a replay of recorded samples, it decides the same from the same samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Union
+
+from search.algorithm import Variant
+from search.measure.samples import Sample
+from search.strategy.cell import Cell, Place
+
+SIZES = (1, 64, 256, *(1024 << i for i in range(9)))
+"""Bytes to each peer: the sizes of Faraj and Yuan, section 5."""
+QUICK_SIZES = (1, 64, 512, 2048, 8192, 32768, 131072)
+REQUEST_SECONDS = 0.002
+"""What a visit costs beside its calls."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a variant has no time."""
+
+    reason: str
+
+
+Outcome = Union[Sample, Failure]
+
+
+@dataclass(frozen=True)
+class Round:
+    """Visit each of these variants once, in any order; block is bytes to each peer."""
+
+    ranks: int
+    block: int
+    variants: tuple[Variant, ...]
+
+
+@dataclass(frozen=True)
+class Restart:
+    """All rounds of a block so far are void, for this reason."""
+
+    ranks: int
+    block: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Relaunch:
+    """Go on in another job: a claim rests on several launches."""
+
+
+Request = Union[Round, Restart, Relaunch]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outcomes of a round, its number within its ranks and block, and the numbers of earlier
+    rounds there that have turned out to be void."""
+
+    number: int = -1
+    outcomes: Mapping[Variant, Outcome] | None = None
+    void: frozenset[int] = frozenset()
+
+
+Search = Generator[Request, Answer, None]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When a cell (all variants at one block) has been measured well enough."""
+
+    least: int
+    """rounds, unless the slot is over"""
+    most: int
+    tolerance: float
+    """half width of a median's interval, as a share of the median"""
+    slot: float
+    """seconds after which a cell ends, once it has a few rounds, on SLOT_RANKS ranks"""
+    launches: int = 1
+
+
+SLOT_RANKS = 8
+
+EFFORTS = {
+    "quick": Rules(least=6, most=40, tolerance=0.05, slot=0.7),
+    "normal": Rules(least=9, most=60, tolerance=0.05, slot=2.0),
+    "thorough": Rules(least=9, most=200, tolerance=0.025, slot=15.0, launches=3),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is searched: variants (simplest first, the library's own before all) at sizes (bytes to
+    each peer) on so many ranks; ``near`` gives the variants one step away in a parameter."""
+
+    ranks: int
+    sizes: tuple[int, ...]
+    variants: tuple[Variant, ...]
+    rules: Rules
+    near: Callable[[Variant], Sequence[Variant]]
+    between: bool = True
+    """whether blocks between the sizes may be timed, too"""
+
+    @property
+    def slot(self) -> float:
+        """Seconds after which a cell ends: more ranks have more variants, and longer calls."""
+        return self.rules.slot * max(1.0, self.ranks / SLOT_RANKS)
+
+
+Cells = dict[Place, Cell]
+
+
+def play(cell: Cell, variants: Sequence[Variant]) -> Generator[Request, Answer, list[Variant]]:
+    """One round; returns the variants that have not failed."""
+    take(cell, (yield Round(cell.ranks, cell.block, tuple(variants))))
+    return [variant for variant in variants if variant not in cell.failures]
+
+
+def take(cell: Cell, answer: Answer) -> None:
+    """Put an answer into a cell, and what it says is void out of it."""
+    for variant in list(cell.rounds):
+        kept = {n: s for n, s in cell.rounds[variant].items() if n not in answer.void}
+        cell.rounds[variant] = kept
+        if not kept:
+            del cell.rounds[variant]
+    for variant, outcome in (answer.outcomes or {}).items():
+        if isinstance(outcome, Failure):
+            cell.failures[variant] = outcome.reason
+            cell.rounds.pop(variant, None)
+        else:
+            cell.rounds.setdefault(variant, {})[answer.number] = outcome

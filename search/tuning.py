@@ -1,0 +1,160 @@
+"""The tune stage: search with a strategy, every sample in the journal."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+
+from search.algorithm import Catalogue, Variant
+from search.cluster.hostlist import short_name
+from search.cluster.hosts import Cluster, read_cluster
+from search.cluster.site import Site, digest
+from search.files import write_whole
+from search.measure.gates import Gates
+from search.measure.job import Job
+from search.measure.journal import Journal
+from search.measure.runner import MeasuringRunner
+from search.measure.visits import OutOfTime
+from search.progress import Display, size_text
+from search.strategy import STRATEGIES
+from search.strategy.elimination import undecided
+from search.strategy.request import EFFORTS, Cells, Task
+from search.workplace import Workplace, sizes_of
+
+CHOOSE_PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """How a tuning ended: whether the time limit came first, what is uncertain, and which noise
+    the user accepted."""
+
+    finished: bool
+    uncertain: tuple[str, ...]
+    noise: tuple[str, ...]
+
+
+def tune(
+    console: Console,
+    site: Site,
+    place: Workplace,
+    catalogue: Catalogue,
+    job: Job,
+    begin: float,
+) -> Tuned:
+    """Search; ``begin`` is the monotonic time from which a time limit counts."""
+    cluster, settings = read_cluster(place.cluster)
+    fields = site.fingerprint(job.library, settings["timing"])
+    journal = Journal(place.journal, digest(fields))
+    compare_fingerprint(console, place, fields, journal)
+    if journal.torn:
+        console.print("tune: the journal's last line was cut off and is measured again")
+    tasks = [make_task(place, settings, catalogue, job, ranks) for ranks in settings["ranks"]]
+    console.print(
+        f"tune: {len(tasks[-1].variants)} variants at {len(tasks[-1].sizes)} sizes"
+        + (f" on {', '.join(str(t.ranks) for t in tasks)} ranks" if len(tasks) > 1 else "")
+        + (f", {len(journal.records)} records are there already" if journal.records else "")
+    )
+    cells: Cells = {}
+    finished = True
+    started = time.monotonic()
+    with Display(console, settings["ranks"], tasks[-1].sizes) as display:
+        runner = MeasuringRunner(
+            job,
+            lambda: site.start_job(place.build / "measure"),
+            journal,
+            display,
+            cluster.limit,
+            make_gates(cluster),
+            begin + settings["time_limit"] if settings["time_limit"] else None,
+            settings["timing"],
+            settings["accept_noise"],
+        )
+        try:
+            for task in tasks:
+                runner.run(STRATEGIES[settings["strategy"]](cells, task))
+        except OutOfTime:
+            finished = False
+        finally:
+            runner.close()
+    console.print(
+        f"tune: {runner.fresh_visits} visits to variants in {time.monotonic() - started:.0f} s"
+        + ("" if finished else "; the time limit came first")
+    )
+    return Tuned(finished, uncertain(cells, tasks), tuple(dict.fromkeys(runner.noise)))
+
+
+def make_task(
+    place: Workplace,
+    settings: Mapping[str, Any],
+    catalogue: Catalogue,
+    job: Job,
+    ranks: int,
+) -> Task:
+    """What is searched on so many ranks: without rankings that change nothing there."""
+    job.choose_ranks(ranks, CHOOSE_PATIENCE)
+
+    def differs(variant: Variant) -> bool:
+        return variant.named("ranking") in (None, *rankings)
+
+    rankings = list(job.rankings)
+    few = settings["effort"] == "quick"
+    variants = catalogue.variants(ranks, tuple(settings["only"]), few)
+    return Task(
+        ranks,
+        sizes_of(place, settings),
+        tuple(variant for variant in variants if differs(variant)),
+        EFFORTS[settings["effort"]],
+        lambda variant: [v for v in variant.near(ranks) if differs(v)],
+    )
+
+
+def make_gates(cluster: Cluster) -> Gates:
+    """The noise gates of a cluster."""
+    speeds = {short_name(link.lower): link.mbit for link in cluster.topology.links}
+    hosts = cluster.host_of_rank()
+    mbit = {host: speeds.get(short_name(host)) for host in hosts}
+    return Gates(hosts, mbit, cluster.kind)
+
+
+def uncertain(cells: Cells, tasks: Sequence[Task]) -> tuple[str, ...]:
+    """What a search that ended too early leaves open, a line for each cell."""
+    lines = []
+    for task in tasks:
+        for block in task.sizes:
+            cell = cells.get((task.ranks, block))
+            where = f"{size_text(block)} on {task.ranks} ranks"
+            if cell is None or not cell.rounds:
+                continue
+            finalists = cell.finalists
+            others = undecided(cell, finalists) if len(finalists) > 1 else []
+            if others:
+                names = ", ".join(v.label for v in [cell.best(finalists), *others][:4])
+                lines.append(f"{where}: {names} are not told apart")
+        reached = [block for (ranks, block), cell in cells.items() if ranks == task.ranks]
+        if not reached or max(reached) < max(task.sizes):
+            beyond = f"beyond {size_text(max(reached))}" if reached else "at any size"
+            lines.append(f"nothing is measured {beyond} on {task.ranks} ranks")
+    return tuple(lines)
+
+
+def compare_fingerprint(
+    console: Console, place: Workplace, fields: Mapping[str, object], journal: Journal
+) -> None:
+    """Say what changed since the last tuning, and keep the fingerprint."""
+    try:
+        before = json.loads(place.identity.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        before = {}
+    after = json.loads(json.dumps(fields))
+    changed = [key for key in after if key in before and after[key] != before[key]]
+    if changed and journal.foreign and not journal.records:
+        console.print(
+            f"tune: changed since the last tuning: {', '.join(changed)}; all is measured anew"
+        )
+    write_whole(place.identity, json.dumps(fields, indent=1, sort_keys=True) + "\n")

@@ -1,0 +1,68 @@
+"""Where a build's files are, and what several stages need of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from search.algorithm import Catalogue
+from search.cluster.site import Site
+from search.decision import hashed_tree, read_decision
+from search.emission import emit_c, emit_h
+from search.errors import UserError
+from search.files import write_whole
+from search.measure.job import Job
+from search.measure.probe import read_machine
+from search.toolchain import SOURCE, TEMPLATES
+
+GENERIC = SOURCE / "search" / "presets" / "generic.toml"
+
+
+class Workplace:
+    """Where a build's files are, below the directory that configure runs in."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.build = root / "build"
+        self.generated = root / "generated"
+        self.cluster = self.build / "cluster.json"
+        self.machine = self.build / "machine.json"
+        self.identity = self.build / "fingerprint.json"
+        self.journal = self.build / "measurements.jsonl"
+        self.decision = self.generated / "decision.toml"
+
+
+def start_job(
+    site: Site, place: Workplace, catalogue: Catalogue, program: str = "measure", *define: str
+) -> Job:
+    """Build the measuring job with every algorithm in it, and start it."""
+    source = place.build / "catalogue.c"
+    generic = read_decision(GENERIC, catalogue)
+    every = replace(generic, tree=hashed_tree(site.cluster.topology))
+    write_whole(source, emit_c(every, catalogue, TEMPLATES, all_bodies=True))
+    write_whole(place.build / "alltoall.h", emit_h(TEMPLATES))
+    site.tools.compile_job(source, place.build / program, ["ATALL_EVERY", *define])
+    return site.start_job(place.build / program)
+
+
+def read_identity(place: Workplace) -> dict[str, Any]:
+    """The fingerprint of the last tuning."""
+    try:
+        return dict(json.loads(place.identity.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise UserError("nothing is measured yet: run ./configure or 'make tune' first") from error
+
+
+def sizes_of(place: Workplace, settings: Mapping[str, Any]) -> tuple[int, ...]:
+    """The blocks to search, in bytes to each peer: those of the settings and, unless the user named
+    them, where the library changes its protocol and one byte past it."""
+    machine = read_machine(place.machine)
+    sizes = set(settings["sizes"])
+    jumps = machine.thresholds if machine and not settings["own_sizes"] else ()
+    for jump in jumps:
+        if min(sizes) < jump < max(sizes):
+            sizes |= {jump, jump + 1}
+    return tuple(sorted(sizes))

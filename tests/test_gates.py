@@ -1,0 +1,243 @@
+"""Noise is noticed and named: the rules, and a real disturbance of an emulated cluster."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from search.errors import TooNoisy
+from search.measure.gates import Gates, summarised
+from search.measure.journal import Journal, Record
+from search.measure.runner import MeasuringRunner
+from search.measure.samples import Sample
+from search.measure.visits import OutOfTime
+from search.strategy.request import Round
+
+from .conftest import ROOT
+
+HOSTS = ["n0", "n0", "n1"]
+
+
+def gates(kind="remote"):
+    return Gates(HOSTS, {"n0": 100.0, "n1": None}, kind)
+
+
+def quiet(**changes):
+    """What the job says; the second rank shares the first one's host and says nothing."""
+    seen = {"bytes": 0, "tasks": 0, "spare": 1, "carrier": 2, "work": 1e-4}
+    return {
+        key: [changes.get(f"{key}0", value), -1, changes.get(f"{key}1", value)]
+        for key, value in seen.items()
+    }
+
+
+def test_a_quiet_cluster_has_no_troubles():
+    watch = gates()
+    assert [watch.look(quiet()) for _ in range(3)] == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    ("change", "host", "word"),
+    [
+        ({"bytes0": 0.03 * 100e6 / 8}, "n0", "3 Mbit/s of somebody else's traffic"),
+        ({"bytes1": 0.03 * 1000e6 / 8}, "n1", "30 Mbit/s"),
+        ({"tasks1": 2}, "n1", "2 other task(s)"),
+        ({"work0": 1.5e-4}, "n0", "1.5 x slower"),
+        ({"carrier1": 4}, "n1", "network link"),
+    ],
+)
+def test_troubles_are_named(change, host, word):
+    watch = gates()
+    watch.look(quiet())
+    (trouble,) = watch.look(quiet(**change))
+    assert f"host {host}" in trouble
+    assert word in trouble
+
+
+def test_what_is_below_the_bounds_is_no_trouble():
+    watch = gates()
+    watch.look(quiet())
+    small = quiet(bytes0=0.01 * 100e6 / 8, bytes1=0.01 * 1000e6 / 8, tasks1=1, work0=1.2e-4)
+    assert watch.look(small) == []
+    assert gates("emulated").look(quiet(tasks1=1))  # all hosts share the processors
+    assert gates("local").look(quiet(tasks1=9, bytes0=1e9)) == []
+
+
+def test_an_outage_is_believed_only_the_second_time():
+    watch = gates()
+    usual = [0.01] * 5
+    stalled = Sample((1.6,), ((0, 4), (2, 1)), 3)
+    told = watch.stall(("place",), "ring(sync=light)", stalled, usual)
+    assert "ring(sync=light) stood still for 1.6 s with 3 time-outs on n0, n1" in told
+    assert watch.stall(("place",), "ring(sync=light)", stalled, usual) is None
+    assert watch.stall(("other",), "ring(sync=light)", Sample((0.25,), ((0, 4),), 3), usual) is None
+    assert watch.stall(("other",), "native", Sample((1.6,)), usual) is None  # no time-out: noise
+
+
+def test_several_troubles_are_summarised():
+    assert summarised(["a"]) == "a"
+    assert summarised(["a", "b", "c"]) == "a (and 2 more)"
+
+
+class FakeJob:
+    """A job whose answers are made up; ``seen`` are what successive looks find."""
+
+    def __init__(self, seen=(), seconds=0.01):
+        self.seen, self.seconds, self.asked = list(seen), seconds, []
+
+    def choose_ranks(self, ranks, seconds):
+        self.asked.append(f"ranks {ranks}")
+
+    def ask(self, request, seconds):
+        self.asked.append(request)
+        verb = request.split()[0]
+        if verb == "verify":
+            return {"verdict": "ok"}
+        if verb == "clocks":
+            return {"skew": 1e-5}
+        if verb == "quiet":
+            return self.seen.pop(0) if self.seen else quiet()
+        return {"seconds": [self.seconds], "resent": [], "timeouts": 0}
+
+    def close(self):
+        pass
+
+    kill = close
+
+
+class Watcher:
+    def __init__(self):
+        self.said = []
+
+    def round(self, *_):
+        pass
+
+    def say(self, text):
+        self.said.append(text)
+
+
+def run_rounds(tmp_path, job, variant, rounds, **options):
+    """The numbers of the rounds that a strategy gets, the journal, and what was said."""
+    journal, watcher, answers = Journal(tmp_path / "j", "f"), Watcher(), []
+
+    def search():
+        for _ in range(rounds):
+            answers.append((yield Round(3, 8, (variant,))))
+
+    runner = MeasuringRunner(
+        job, lambda: job, journal, watcher, lambda block: 1e-3, gates(), **options
+    )
+    runner.run(search())
+    return answers, journal, watcher.said, runner
+
+
+def test_disturbed_rounds_are_void_and_repeated(catalogue, tmp_path, monkeypatch):
+    monkeypatch.setattr("search.measure.runner.LOOK_SECONDS", 0.0)
+    hog = quiet(tasks1=3)
+    job = FakeJob([quiet(), quiet(), hog, quiet()])
+    answers, journal, said, _ = run_rounds(tmp_path, job, catalogue.variant("native"), 3)
+    assert [answer.number for answer in answers] == [0, 2, 3]
+    assert answers[1].void == {1}
+    (void,) = [record for record in journal.records if record.void]
+    assert void == Record(
+        3, 8, void="host n1: 3 other task(s) want its processors", void_rounds=(1,)
+    )
+    assert "1 round at 8 B void and repeated: host n1" in said[0]
+
+
+def test_rounds_since_the_last_look_are_void_too(catalogue, tmp_path, monkeypatch):
+    """Nobody looks before the third round."""
+    monkeypatch.setattr("search.measure.runner.LOOK_SECONDS", 5.0)
+    native, hog = catalogue.variant("native"), quiet(tasks1=3)
+
+    class Job(FakeJob):
+        def ask(self, request, seconds):
+            if sum(asked.startswith("time") for asked in self.asked) >= 3:
+                monkeypatch.setattr("search.measure.runner.LOOK_SECONDS", 0.0)
+            return super().ask(request, seconds)
+
+    answers, *_ = run_rounds(tmp_path, Job([quiet(), hog]), native, 3)
+    assert answers[-1].void >= {0, 1}
+    assert answers[-1].number > max(answers[-1].void)
+
+
+def test_an_outage_makes_only_its_own_round_void(catalogue, tmp_path, monkeypatch):
+    monkeypatch.setattr("search.measure.runner.LOOK_SECONDS", 1e9)
+    stalls = iter([None, None, "stood still", None, None])
+    monkeypatch.setattr(Gates, "stall", lambda *_: next(stalls))
+    answers, _, said, _ = run_rounds(tmp_path, FakeJob(), catalogue.variant("native"), 3)
+    assert [answer.number for answer in answers] == [0, 1, 3]
+    assert answers[-1].void == {2}
+    assert "stood still" in said[0]
+
+
+def test_a_cluster_that_stays_noisy_is_refused(catalogue, tmp_path, monkeypatch):
+    monkeypatch.setattr("search.measure.runner.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("search.measure.runner.QUIET_PATIENCE", 0.05)
+    native = catalogue.variant("native")
+    with pytest.raises(TooNoisy, match="host n1.*--accept-noise"):
+        run_rounds(tmp_path, FakeJob([quiet(tasks1=3)] * 999999), native, 2)
+    answers, _, said, runner = run_rounds(
+        tmp_path, FakeJob([quiet(tasks1=3)] * 999), native, 2, accept_noise=True
+    )
+    assert len(answers) == 2
+    assert runner.noise
+    assert "accepted" in said[0]
+
+
+def test_no_visit_begins_that_would_end_behind_the_deadline(catalogue, tmp_path):
+    class Slow(FakeJob):
+        def ask(self, request, seconds):
+            if request.startswith("time"):
+                time.sleep(0.2)
+            return super().ask(request, seconds)
+
+    begin = time.monotonic()
+    with pytest.raises(OutOfTime):
+        run_rounds(
+            tmp_path, Slow(seconds=0.2), catalogue.variant("native"), 99, deadline=begin + 1.0
+        )
+    assert time.monotonic() - begin < 1.5
+
+
+def test_a_foreign_flow_is_seen_on_the_emulated_cluster(tools, tmp_path):
+    from search.cluster.site import Site
+
+    from .test_configure import TINY, emulated
+
+    flood = (
+        "import socket, sys\n"
+        "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "while True:\n    s.sendto(bytes(1400), (sys.argv[1], 9))\n"
+    )
+    cluster = emulated(TINY)
+    place = tmp_path / "build"
+    place.mkdir()
+    (place / "catalogue.c").write_bytes((ROOT / "tests/golden/alltoall.c").read_bytes())
+    (place / "alltoall.h").write_bytes((ROOT / "tests/golden/alltoall.h").read_bytes())
+    tools.compile_job(place / "catalogue.c", place / "measure")
+    with Site(cluster, tools, place) as site:
+        job = site.start_job(place / "measure")
+        watch = Gates(cluster.host_of_rank(), {f"tiny{i}": 20.0 for i in range(4)}, "emulated")
+        before = watch.look(job.ask("quiet 50", 60))
+        assert not [trouble for trouble in before if "traffic" in trouble]
+        address = subprocess.run(
+            site.emulation.on_host("tiny3", ["hostname", "-I"]),
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()[0]
+        flow = subprocess.Popen(
+            site.emulation.on_host("tiny0", [sys.executable, "-c", flood, address])
+        )
+        try:
+            time.sleep(1)
+            troubles = watch.look(job.ask("quiet 50", 60))
+        finally:
+            flow.kill()
+        job.close()
+    named = [trouble for trouble in troubles if "traffic" in trouble]
+    assert any("tiny0" in trouble for trouble in named)
+    assert any("tiny3" in trouble for trouble in named)
+    assert not any("tiny1" in trouble for trouble in named)
