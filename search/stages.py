@@ -32,7 +32,7 @@ from search.toolchain import TEMPLATES, read_toolchain
 from search.tuning import Tuned, tune
 from search.workplace import GENERIC, Workplace, read_identity, sizes_of, start_job
 
-PLAIN_WIDTH = 120
+PLAIN_WIDTH = 160
 """Columns where there is no terminal."""
 RECORD_WARMUPS = 3
 RECORD_PATIENCE = 120.0

@@ -42,7 +42,7 @@ def test_a_quiet_cluster_has_no_troubles():
     [
         ({"bytes0": 0.03 * 100e6 / 8}, "n0", "3 Mbit/s of somebody else's traffic"),
         ({"bytes1": 0.03 * 1000e6 / 8}, "n1", "30 Mbit/s"),
-        ({"tasks1": 2}, "n1", "2 other task(s)"),
+        ({"tasks1": 3}, "n1", "2 task(s) too many"),
         ({"work0": 1.5e-4}, "n0", "1.5 x slower"),
         ({"carrier1": 4}, "n1", "network link"),
     ],
@@ -60,7 +60,8 @@ def test_what_is_below_the_bounds_is_no_trouble():
     watch.look(quiet())
     small = quiet(bytes0=0.01 * 100e6 / 8, bytes1=0.01 * 1000e6 / 8, tasks1=1, work0=1.2e-4)
     assert watch.look(small) == []
-    assert gates("emulated").look(quiet(tasks1=1))  # all hosts share the processors
+    assert gates("emulated").look(quiet(tasks0=1, tasks1=1))  # all hosts share the processors
+    assert gates("emulated").look(quiet(tasks1=1)) == []  # one of ours, passing by
     assert gates("local").look(quiet(tasks1=9, bytes0=1e9)) == []
 
 
@@ -141,7 +142,7 @@ def test_disturbed_rounds_are_void_and_repeated(catalogue, tmp_path, monkeypatch
     assert answers[1].void == {1}
     (void,) = [record for record in journal.records if record.void]
     assert void == Record(
-        3, 8, void="host n1: 3 other task(s) want its processors", void_rounds=(1,)
+        3, 8, void="host n1: 2 task(s) too many want its processors", void_rounds=(1,)
     )
     assert "1 round at 8 B void and repeated: host n1" in said[0]
 

@@ -18,6 +18,7 @@ ASSUMED_MBIT = 1000.0
 """A link whose speed nobody told."""
 SLOWER = 1.3
 """A host whose fixed piece of work takes so many times what it took at best is disturbed."""
+MACHINE = "of all emulated ones"
 STALL = 1.0
 """Seconds beyond the usual after which a call with time-outs was an outage, the first time."""
 
@@ -39,31 +40,44 @@ class Gates:
 
     def look(self, answer: Mapping[str, Any]) -> list[str]:
         """What the verb ``quiet`` of the measuring job saw: one line for each trouble."""
+        if self.kind == "local":
+            return []
+        ranks = [rank for rank, work in enumerate(answer["work"]) if work >= 0]
+        tasks = {self.hosts[rank]: answer["tasks"][rank] - answer["spare"][rank] for rank in ranks}
+        works = {self.hosts[rank]: answer["work"][rank] for rank in ranks}
+        if self.kind == "emulated":  # one machine, where our own hosts now and then get in the way
+            tasks = {MACHINE: min(answer["tasks"][rank] for rank in ranks)}
+            works = {MACHINE: min(works.values())}
         troubles = []
-        for rank, work in enumerate(answer["work"]):
-            if work >= 0 and self.kind != "local":
-                seen = {key: answer[key][rank] for key in ("bytes", "tasks", "spare", "carrier")}
-                troubles += self._host(self.hosts[rank], work, **seen)
+        for rank in ranks:
+            troubles += self._wires(
+                self.hosts[rank], answer["bytes"][rank], answer["carrier"][rank]
+            )
+        for name in tasks:
+            troubles += self._processors(name, tasks[name], works[name])
         return troubles
 
-    def _host(
-        self, host: str, work: float, bytes: float, tasks: float, spare: float, carrier: float
-    ) -> list[str]:
+    def _wires(self, host: str, bytes_a_second: float, carrier: float) -> list[str]:
         troubles = []
         rate = (self.mbit.get(host) or ASSUMED_MBIT) * 1e6 / 8
-        if bytes > FOREIGN_SHARE * rate:
-            troubles.append(f"host {host}: {bytes * 8 / 1e6:.3g} Mbit/s of somebody else's traffic")
-        if tasks > (0 if self.kind == "emulated" else spare):
-            troubles.append(f"host {host}: {tasks:.0f} other task(s) want its processors")
+        if bytes_a_second > FOREIGN_SHARE * rate:
+            foreign = bytes_a_second * 8 / 1e6
+            troubles.append(f"host {host}: {foreign:.3g} Mbit/s of somebody else's traffic")
+        if carrier != self._carrier.setdefault(host, carrier):
+            troubles.append(f"host {host}: its network link went down or up")
+            self._carrier[host] = carrier
+        return troubles
+
+    def _processors(self, host: str, tasks: float, work: float) -> list[str]:
+        troubles = []
+        if tasks > 0:
+            troubles.append(f"host {host}: {tasks:.0f} task(s) too many want its processors")
         usual = self._work.setdefault(host, work)
         self._work[host] = min(usual, work)
         if work > SLOWER * usual:
             troubles.append(
                 f"host {host}: its processor is {work / usual:.1f} x slower than it was"
             )
-        if carrier != self._carrier.setdefault(host, carrier):
-            troubles.append(f"host {host}: its network link went down or up")
-            self._carrier[host] = carrier
         return troubles
 
     def stall(self, key: object, label: str, sample: Sample, before: Sequence[float]) -> str | None:
