@@ -67,13 +67,19 @@ def test_what_is_below_the_bounds_is_no_trouble():
 
 def test_an_outage_is_believed_only_the_second_time():
     watch = gates()
-    usual = [0.01] * 5
-    stalled = Sample((1.6,), ((0, 4), (2, 1)), 3)
-    told = watch.stall(("place",), "ring(sync=light)", stalled, usual)
-    assert "ring(sync=light) stood still for 1.6 s with 3 time-outs on n0, n1" in told
-    assert watch.stall(("place",), "ring(sync=light)", stalled, usual) is None
-    assert watch.stall(("other",), "ring(sync=light)", Sample((0.25,), ((0, 4),), 3), usual) is None
-    assert watch.stall(("other",), "native", Sample((1.6,)), usual) is None  # no time-out: noise
+    stalled = Sample((1.6,), ((0, 4), (2, 1)), 3, spent=1.7)
+    told = watch.stall("here", "ring(sync=light)", stalled, 0.01)
+    assert "ring(sync=light) stood still for 1.6 s with retransmissions on n0, n1" in told
+    assert watch.stall("here", "ring(sync=light)", stalled, 0.01) is None
+    usual = Sample((0.25,), ((0, 4),), 3, spent=0.3)
+    assert watch.stall("there", "ring(sync=light)", usual, 0.01) is None
+    assert watch.stall("there", "native", Sample((1.6,), spent=1.7), 0.01) is None  # noise
+    assert watch.stall("there", "native", Sample((1.0,), spent=12.0), 1.0) is None
+
+
+def test_an_outage_before_the_timing_is_seen_too():
+    told = gates().stall("here", "native", Sample((0.05,), spent=3.25), 0.05)
+    assert "native stood still for 2.6 s" in told
 
 
 def test_several_troubles_are_summarised():

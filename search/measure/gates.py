@@ -5,7 +5,6 @@ Pure but for what is remembered: what the hosts looked like at their best.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +17,7 @@ ASSUMED_MBIT = 1000.0
 """A link whose speed nobody told."""
 SLOWER = 1.3
 """A host whose fixed piece of work takes so many times what it took at best is disturbed."""
+PREPARED = 12.0
 MACHINE = "of all emulated ones"
 STALL = 1.0
 """Seconds beyond the usual after which a call with time-outs was an outage, the first time."""
@@ -80,21 +80,20 @@ class Gates:
             )
         return troubles
 
-    def stall(self, key: object, label: str, sample: Sample, before: Sequence[float]) -> str | None:
-        """Whether a call stood still longer than time-outs alone explain: an outage, unless it
-        happens to the same variant again at the same place (``key``)."""
-        longest = max(sample.calls)
-        usual = statistics.median(before) if before else 0.0
-        if longest < STALL + TAIL * usual or not sample.timeouts or not before:
-            return None
-        if (key, label) in self._stalled:
+    def stall(self, key: object, label: str, sample: Sample, usual: float) -> str | None:
+        """Whether a visit stood still longer than time-outs alone explain: an outage, unless it
+        happens to the same variant again at the same place (``key``). ``usual`` is what a call
+        takes there; verifying and warming up may take PREPARED of them."""
+        worst = max(sample.calls) - TAIL * usual
+        before = sample.spent - sum(sample.calls) - PREPARED * usual
+        longest = max(worst if sample.resent or sample.timeouts else 0.0, before)
+        if longest < STALL or (key, label) in self._stalled:
             return None
         self._stalled.add((key, label))
         hosts = ", ".join(self.hosts[rank] for rank, _ in sample.resent[:4])
-        return (
-            f"{label} stood still for {longest - usual:.1f} s with {sample.timeouts} time-outs on "
-            f"{hosts}{'...' if len(sample.resent) > 4 else ''}: was a link down?"
-        )
+        where = f" with retransmissions on {hosts}" if hosts else ""
+        more = "..." if len(sample.resent) > 4 else ""
+        return f"{label} stood still for {longest:.1f} s{where}{more}: was a link down?"
 
 
 def summarised(troubles: Sequence[str]) -> str:

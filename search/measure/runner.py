@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import statistics
 import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -164,14 +165,15 @@ class MeasuringRunner:
         return frozenset(suspects), [*stalls, *seen]
 
     def _stalls(self, place: Place, outcomes: Outcomes) -> list[str]:
-        """Outages among the calls of a round."""
+        """Outages among the visits of a round."""
         found = []
-        for variant, outcome in outcomes.items():
-            if isinstance(outcome, Sample):
-                before = self._times.get((variant.label, place), [])
-                stall = self._gates.stall(place, variant.label, outcome, before)
-                found += [stall] if stall else []
-                self._remember(variant.label, place, outcome)
+        samples = {v.label: s for v, s in outcomes.items() if isinstance(s, Sample)}
+        peers = [sample.seconds for sample in samples.values()]
+        for label, sample in samples.items():
+            usual = statistics.median(self._times.get((label, place), peers))
+            stall = self._gates.stall(place, label, sample, usual)
+            found += [stall] if stall else []
+            self._remember(label, place, sample)
         return found
 
     def _look(self, place: Place) -> list[str]:
