@@ -1,18 +1,20 @@
 """Racing: nearly what an exhaustive search finds, at a small part of its cost.
 
-Sizes: a coarse grid first, upwards; then between two sizes only where their winners differ. At a
-size those enter that promise something, by what they did at the sizes near it, as many as the slot
-affords. There the grossly slow leave after three rounds, then half of the rest goes, parameters
-next to the best ones' join, and the last few run on until paired tests or the slot decide.
+Sizes: a coarse grid first, upwards; then between two sizes only where their winners differ, in the
+end at blocks that are not listed. At a size those enter that promise something, by what they did at
+sizes near it, as many as the slot affords. There the grossly slow leave after three rounds, then
+half of the rest goes, parameters next to the best ones' join, and the last few run on until paired
+tests or the slot decide.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 
 from search.algorithm import Variant
-from search.strategy.cell import Cell, choose
+from search.strategy.cell import Cell, between, choose
 from search.strategy.elimination import (
     GROSS_ROUNDS,
     better_half,
@@ -51,6 +53,8 @@ ENTRY_SHARE, UNKNOWN_SHARE = 1.0, 2.0
 """Of a cell's slot, for the first rounds of those that enter; and where nothing is known yet."""
 COST_IN_ROUNDS = GROSS_ROUNDS + 2
 """What a newcomer costs at the least: its rounds, verifying and warming up."""
+WIDE = 1.9
+"""Between sizes that differ by so much there is room for a third winner."""
 SETTLING_ROUNDS = 2
 """So many of the last few even where the slot is over, unless a round takes half of it."""
 CONFIRMING_ROUNDS = 5
@@ -71,6 +75,8 @@ def racing(cells: Cells, task: Task) -> Search:
         middle = min(inside, key=lambda block: abs(math.log(block * block / (low * high))))
         yield from _race(cells, task, middle, CONTENDER)
         waiting += [(low, middle), (middle, high)]
+    if task.between:
+        yield from _look_between(cells, task)
     for _ in range(task.rules.launches - 1):
         yield Relaunch()
         for cell in _measured(cells, task):
@@ -88,6 +94,18 @@ def coarse(sizes: Sequence[int]) -> list[int]:
         if is_jump or following * STEP < chosen[-1]:
             chosen.append(block)
     return chosen[::-1]
+
+
+def _look_between(cells: Cells, task: Task) -> Search:
+    """Where neighbouring sizes have different winners a third may serve what lies between them,
+    the library's own for one: race there, for half a slot, if that is not dear."""
+    half = replace(task, rules=replace(task.rules, slot=task.rules.slot / 2))
+    blocks = sorted(cell.block for cell in _measured(cells, task))
+    for low, high in zip(blocks, blocks[1:]):
+        middle = between(low, high)
+        is_dear = COST_IN_ROUNDS * FEWEST * _promises(cells, task).seconds(middle) > task.slot
+        if high >= WIDE * low and not is_dear and not _agree(cells, task, low, high):
+            yield from _race(cells, half, middle, CONTENDER)
 
 
 def _measured(cells: Cells, task: Task) -> list[Cell]:
