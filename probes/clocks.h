@@ -171,7 +171,7 @@ static inline void clocks_answer(int barriers)
     mine[0] = clocks.mean - clocks.slope * clocks.centre;
     mine[1] = clocks.slope;
     if (team.rank == 0)
-        require((all = (double *)malloc(2 * (size_t)team.ranks * sizeof mine)) != NULL,
+        require((all = (double *)malloc(2 * (size_t)team.ranks * sizeof *all)) != NULL,
                 "no memory");
     PMPI_Gather(&mine[0], 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, 0, team.harness);
     PMPI_Gather(&mine[1], 1, MPI_DOUBLE, all ? all + team.ranks : NULL, 1, MPI_DOUBLE, 0,

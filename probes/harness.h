@@ -150,19 +150,31 @@ static inline struct counters count_from_here(void)
     return team.speaks_for_host ? counters_read() : (struct counters){ 0, 0 };
 }
 
-/* Times of the slowest rank. */
-static inline void answer_times(double *seconds, int n, struct counters before)
+/* Answer {"seconds": [...], "late": [...] (unless NULL), "resent": [...], "timeouts": n}; rank 0
+ * has the times of all. */
+static inline void answer_seconds(const double *seconds, const double *late, int n,
+                                  struct counters before)
 {
-    PMPI_Reduce(team.rank ? seconds : MPI_IN_PLACE, seconds, n, MPI_DOUBLE, MPI_MAX, 0,
-                team.harness);
     if (team.rank == 0) {
         printf("atall: {");
         print_list("seconds", seconds, n);
         printf(", ");
     }
+    if (team.rank == 0 && late) {
+        print_list("late", late, n);
+        printf(", ");
+    }
     print_counted(before);
     if (team.rank == 0)
         printf("}\n");
+}
+
+/* Times of the slowest rank. */
+static inline void answer_slowest(double *seconds, int n, struct counters before)
+{
+    PMPI_Reduce(team.rank ? seconds : MPI_IN_PLACE, seconds, n, MPI_DOUBLE, MPI_MAX, 0,
+                team.harness);
+    answer_seconds(seconds, NULL, n, before);
 }
 
 #endif

@@ -6,8 +6,7 @@
 
 #include "harness.h"
 
-/* Seconds until messages from one sender, or from every rank (from < 0), have arrived and are
- * acknowledged. */
+/* Seconds until the messages that ranks send and receive here have arrived and are acknowledged. */
 static inline void time_stream(int sends, int to, int receives, int from, int bytes)
 {
     struct counters before;
@@ -24,7 +23,7 @@ static inline void time_stream(int sends, int to, int receives, int from, int by
         PMPI_Isend(out, bytes, MPI_BYTE, to, 2, team.harness, &requests[posted++]);
     PMPI_Waitall(posted, requests, MPI_STATUSES_IGNORE);
     double seconds = local_now() - start;
-    answer_times(&seconds, 1, before);
+    answer_slowest(&seconds, 1, before);
 }
 
 /* Half of the time there and back. */
@@ -46,7 +45,7 @@ static inline void time_pingpong(int from, int to, int bytes, int calls)
         }
         seconds[i] = team.rank == from ? (local_now() - start) / 2 : 0;
     }
-    answer_times(seconds, calls, before);
+    answer_slowest(seconds, calls, before);
 }
 
 static inline void time_barrier(int calls)
@@ -59,7 +58,7 @@ static inline void time_barrier(int calls)
         PMPI_Barrier(team.harness);
         seconds[i] = local_now() - start;
     }
-    answer_times(seconds, calls, before);
+    answer_slowest(seconds, calls, before);
 }
 
 #endif

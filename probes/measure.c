@@ -193,7 +193,7 @@ static void record_call(void)
         record_count = 0;
         recording = i > 0;
         start = record_now();
-        bad = call_target(sendbuf, n, MPI_BYTE, recvbuf, n, MPI_BYTE, team.comm) != 0;
+        bad = !call_bytes(sendbuf, recvbuf);
         recording = 0;
     }
     bad |= record_count > RECORD_MOST;
@@ -210,9 +210,9 @@ static void record_call(void)
 }
 #endif
 
-/* The ranks so many places behind and before this one, switch after switch where that is known: no
- * cable is then crossed twice. */
-static void find_neighbours(int shift, int *to, int *from)
+/* The ranks behind and before this one, switch after switch where that is known: no cable is then
+ * crossed twice. */
+static void find_neighbours(int *to, int *from)
 {
     const int *order = NULL;
     int number = team.rank;
@@ -220,8 +220,8 @@ static void find_neighbours(int shift, int *to, int *from)
     order = team.state->rankings;
     number = order ? order[2 * team.ranks + team.rank] : team.rank;
 #endif
-    *to = (number + shift) % team.ranks;
-    *from = (number - shift + team.ranks) % team.ranks;
+    *to = (number + 1) % team.ranks;
+    *from = (number - 1 + team.ranks) % team.ranks;
     if (order) {
         *to = order[*to];
         *from = order[*from];
@@ -361,7 +361,7 @@ static void do_request(void)
         time_stream(team.rank == first, second, team.rank == second, first, bytes);
         break;
     case SHIFT:
-        find_neighbours(1, &to, &from);
+        find_neighbours(&to, &from);
         time_stream(1, to, 1, from, bytes);
         break;
     case PINGPONG:

@@ -86,33 +86,37 @@ static inline void quiet_answer(double seconds)
 {
     static const char *const names[] = { "bytes", "tasks", "spare", "carrier", "work" };
     enum { SEEN = sizeof names / sizeof names[0] };
-    double mine[SEEN] = { -1, -1, -1, -1, -1 }, *all = NULL;
+    const size_t entries = SEEN * (size_t)team.ranks;
+    double *all = (double *)malloc(entries * sizeof *all);
+    require(all != NULL, "no memory");
+    for (size_t i = 0; i < entries; i++)
+        all[i] = -1;
     harness_barrier();
     quiet_sleep(seconds / 4); /* what is under way may end */
     if (team.speaks_for_host) {
         double before = quiet_bytes(), begin = local_now(), tasks = HUGE_VAL;
         for (int i = 0; i < QUIET_LOOKS; i++) {
-            double unlike =
-                0.618 * team.rank + 0.382 * i; /* hosts that share a machine take turns */
+            /* hosts that share a machine take turns */
+            double unlike = 0.618 * team.rank + 0.382 * i;
             quiet_sleep(seconds / QUIET_LOOKS * (0.5 + unlike - floor(unlike)));
             tasks = fmin(tasks, quiet_tasks());
         }
-        mine[0] = (quiet_bytes() - before) / (local_now() - begin);
-        mine[1] = tasks;
-        mine[2] = fmax(0, (double)sysconf(_SC_NPROCESSORS_ONLN) - team.ranks_on_host);
-        mine[3] = quiet_carrier();
-        mine[4] = quiet_work();
+        const double seen[SEEN] = {
+            (quiet_bytes() - before) / (local_now() - begin),
+            tasks,
+            fmax(0, (double)sysconf(_SC_NPROCESSORS_ONLN) - team.ranks_on_host),
+            quiet_carrier(),
+            quiet_work(),
+        };
+        for (int i = 0; i < SEEN; i++)
+            all[i * team.ranks + team.rank] = seen[i];
         quiet_sleep(seconds); /* nobody's barrier while others still look */
     }
     harness_barrier();
-    if (team.rank == 0)
-        require((all = (double *)malloc((size_t)team.ranks * sizeof *all)) != NULL, "no memory");
-    for (int i = 0; i < SEEN; i++) {
-        PMPI_Gather(&mine[i], 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, 0, team.harness);
-        if (team.rank == 0) {
-            printf("%s", i ? ", " : "atall: {");
-            print_list(names[i], all, team.ranks);
-        }
+    PMPI_Allreduce(MPI_IN_PLACE, all, (int)entries, MPI_DOUBLE, MPI_MAX, team.harness);
+    for (int i = 0; team.rank == 0 && i < SEEN; i++) {
+        printf("%s", i ? ", " : "atall: {");
+        print_list(names[i], all + i * team.ranks, team.ranks);
     }
     if (team.rank == 0)
         printf("}\n");

@@ -1,13 +1,13 @@
 /*
  * How a call is timed. Its time is always that of the slowest rank.
  *
- * barrier  every rank from leaving a barrier to its own end: for calls long beside the skew with
- *          which ranks leave a barrier
- * round    Round-Time (Hunold and Carpen-Amarie, ReproMPI): rank 0 names starts on the global
+ * - barrier: every rank from leaving a barrier to its own end: for calls long beside the skew with
+ *   which ranks leave a barrier.
+ * - round: Round-Time (Hunold and Carpen-Amarie, ReproMPI). Rank 0 names starts on the global
  * clock, all wait for each; a call to which a rank came late is void and made up for. Its time is
  * from the first start to the last end: where hosts share a processor the last one starts when
- *          others are well under way, and from its start a call seems shorter than the wire allows
- * loop     calls back to back, their mean over calls and ranks: Faraj and Yuan, figure 1
+ * others are well under way, and from its start a call seems shorter than the wire allows.
+ * - loop: calls back to back, their mean over calls and ranks: Faraj and Yuan, figure 1.
  */
 #ifndef TIMING_H
 #define TIMING_H
@@ -110,8 +110,7 @@ static inline int by_loop(timing_call *call, size_t bytes, int calls, double *se
     return good;
 }
 
-/* Time so many calls and answer {"seconds": [...], "late": [...] (round only), "resent": [...],
- * "timeouts": n}. */
+/* Time so many calls and answer. */
 static inline void time_calls(timing_call *call, size_t bytes, enum scheme scheme, int warmups,
                               int calls)
 {
@@ -139,18 +138,7 @@ static inline void time_calls(timing_call *call, size_t bytes, enum scheme schem
         answer_text("error", good ? "a rank came late to every start" : "it returned an error");
         return;
     }
-    if (team.rank == 0) {
-        printf("atall: {");
-        print_list("seconds", seconds, scheme == BY_LOOP ? 1 : n);
-        if (scheme == BY_ROUND) {
-            printf(", ");
-            print_list("late", late, n);
-        }
-        printf(", ");
-    }
-    print_counted(before);
-    if (team.rank == 0)
-        printf("}\n");
+    answer_seconds(seconds, scheme == BY_ROUND ? late : NULL, scheme == BY_LOOP ? 1 : n, before);
 }
 
 #endif

@@ -8,8 +8,9 @@ from typing import Optional
 
 from search.algorithm import Variant
 from search.decision import Cutoff, DecisionTable, Evidence, merge_equal
+from search.measure.journal import Place
 from search.measure.samples import modes, sits_on_ticks
-from search.strategy.cell import Cell, Place, between, choose
+from search.strategy.cell import Cell, between, choose
 from search.strategy.elimination import undecided
 
 Limit = Callable[[int, int], Optional[float]]
@@ -90,8 +91,6 @@ def weigh(cell: Cell, winner: Variant, native: Variant, limit: float | None = No
     is_ahead = winner != native and native in cell.rounds
     seconds = cell.score(winner)
     times = [call for sample in samples for call in sample.calls]
-    finalists = cell.finalists
-    open_rivals = undecided(cell, finalists) if len(finalists) > 1 else []
     return Evidence(
         block=cell.block,
         seconds=seconds,
@@ -104,7 +103,7 @@ def weigh(cell: Cell, winner: Variant, native: Variant, limit: float | None = No
         of_limit=limit / seconds if limit else None,
         modes=modes(times),
         on_ticks=sits_on_ticks(times),
-        undecided=tuple(v.label for v in open_rivals if v != winner),
+        undecided=tuple(v.label for v in undecided(cell, cell.finalists) if v != winner),
     )
 
 

@@ -52,29 +52,35 @@ class Evidence:
     undecided: tuple[str, ...] = ()
 
     @property
+    def doubts(self) -> list[str]:
+        """What is odd about the times."""
+        found = []
+        if self.modes:
+            found.append("two modes, {:.3g} and {:.3g} ms".format(*(1e3 * m for m in self.modes)))
+        if self.on_ticks:
+            found.append("times on the scheduler's ticks")
+        return found
+
+    @property
     def text(self) -> str:
         """The evidence in one line."""
         parts = []
         if self.native:
-            parts.append(f"{_ratio_text(self.native)} x native")
+            parts.append(f"{ratio_text(self.native)} x native")
         if self.runner_up and self.ahead:
-            parts.append(f"{_ratio_text(self.ahead)} x {self.runner_up}")
-        doubts = []
-        if self.modes:
-            doubts.append("two modes, {:.3g} and {:.3g} ms".format(*(1e3 * m for m in self.modes)))
-        if self.on_ticks:
-            doubts.append("times on the scheduler's ticks")
+            parts.append(f"{ratio_text(self.ahead)} x {self.runner_up}")
         return "; ".join(
             [
                 f"at {size_text(self.block)}: {' and '.join(parts) or 'alone'}",
                 *([f"{self.of_limit:.0%} of the physical limit"] if self.of_limit else []),
                 f"{self.calls} calls, {self.retransmissions} retransmissions",
-                *doubts,
+                *self.doubts,
             ]
         )
 
 
-def _ratio_text(ratio: Ratio) -> str:
+def ratio_text(ratio: Ratio) -> str:
+    """A ratio and its interval, for people."""
     return "{:.2f} ({:.2f}-{:.2f})".format(*ratio)
 
 

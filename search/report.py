@@ -15,13 +15,13 @@ import matplotlib
 matplotlib.use("Agg")  # no display
 from matplotlib import pyplot
 
-from search.decision import Decision, Evidence
+from search.decision import Decision, Evidence, ratio_text
 from search.files import write_whole
-from search.measure.journal import Record
+from search.measure.journal import Place, Record
 from search.measure.probe import Machine
 from search.measure.samples import median_interval
 from search.progress import size_text
-from search.strategy.cell import Cell, Place
+from search.strategy.cell import Cell
 
 WIDTH, HEIGHT = 9.0, 4.8
 """Inches of a picture."""
@@ -123,28 +123,20 @@ def _row(most: int | None, label: str, evidence: Evidence | None, said: str) -> 
     first = ["any" if most is None else size_text(most), label]
     if evidence is None:
         return [*first, "", "", "", "", "", "", "", said]
-    remarks = []
-    if evidence.modes:
-        remarks.append("two modes: {:.3g} and {:.3g} ms".format(*(m * 1e3 for m in evidence.modes)))
-    if evidence.on_ticks:
-        remarks.append("times on the scheduler's ticks")
+    remarks = [*evidence.doubts]
     if evidence.undecided:
         remarks.append(f"not told apart from {', '.join(evidence.undecided)}")
     return [
         *first,
         size_text(evidence.block),
-        _ratio(evidence.native),
+        ratio_text(evidence.native) if evidence.native else "",
         evidence.runner_up or "",
-        _ratio(evidence.ahead),
+        ratio_text(evidence.ahead) if evidence.ahead else "",
         str(evidence.calls),
         str(evidence.retransmissions),
         f"{evidence.of_limit:.0%}" if evidence.of_limit else "",
         "; ".join(remarks),
     ]
-
-
-def _ratio(ratio: tuple[float, float, float] | None) -> str:
-    return "{:.2f} ({:.2f} to {:.2f})".format(*ratio) if ratio else ""
 
 
 def _chosen_labels(decision: Decision, ranks: int) -> list[str]:

@@ -148,7 +148,7 @@ def read_cells(place: Workplace, catalogue: Catalogue) -> tuple[Journal, Cells]:
         raise UserError(
             "nothing is measured yet: run ./configure or 'make tune', with enough --time-limit="
         )
-    return journal, {place: cell for place, cell in cells.items() if place[0] in settings["ranks"]}
+    return journal, {key: cell for key, cell in cells.items() if key[0] in settings["ranks"]}
 
 
 def decide_stage(place: Workplace, catalogue: Catalogue, tuned: Tuned | None = None) -> Decision:

@@ -132,7 +132,7 @@ def uncertain(cells: Cells, tasks: Sequence[Task]) -> tuple[str, ...]:
             if cell is None or not cell.rounds:
                 continue
             finalists = cell.finalists
-            others = undecided(cell, finalists) if len(finalists) > 1 else []
+            others = undecided(cell, finalists)
             if others:
                 names = ", ".join(v.label for v in [cell.best(finalists), *others][:4])
                 lines.append(f"{where}: {names} are not told apart")

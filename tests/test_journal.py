@@ -45,6 +45,15 @@ def test_a_torn_tail_is_dropped_and_written_over(path):
         assert Journal(path, "print").records == RECORDS
 
 
+def test_reading_changes_no_file(path):
+    """Not even one that was cut off: a packed one could not be mended so."""
+    torn = path.read_bytes()[:-3]
+    for name, data in (("j", torn), ("j.gz", gzip.compress(torn))):
+        (path.parent / name).write_bytes(data)
+        assert any_journal(path.parent / name).records == RECORDS[:-1]
+        assert (path.parent / name).read_bytes() == data
+
+
 def test_a_bad_middle_is_refused(path):
     lines = path.read_bytes().splitlines(True)
     path.write_bytes(b"".join([lines[0], lines[1].replace(b"wrong", b"right"), *lines[2:]]))

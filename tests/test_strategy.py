@@ -324,6 +324,16 @@ def test_recorded_rounds_come_back_whole_and_in_order(few):
     assert recorded.failures == {"bruck(radix=2)": "wrong data"}
 
 
+def test_the_options_name_all_strategies_and_efforts():
+    from search.__main__ import parser
+    from search.stages import BENCH_LAUNCHES, BENCH_SECONDS
+
+    choices = {action.dest: action.choices for action in parser()._actions}
+    assert set(choices["strategy"]) == STRATEGIES.keys()
+    assert set(choices["effort"]) == EFFORTS.keys()
+    assert BENCH_SECONDS.keys() == BENCH_LAUNCHES.keys() == EFFORTS.keys()
+
+
 def test_efforts_differ():
     assert EFFORTS["quick"].slot < EFFORTS["normal"].slot < EFFORTS["thorough"].slot
 

@@ -24,10 +24,11 @@ from search.decision import Decision
 from search.errors import EnvironmentFailure
 from search.files import write_whole
 from search.measure.job import Job, JobLost
-from search.measure.samples import Interval, Sample, median_interval, sample_of
+from search.measure.samples import Interval, Sample, median_interval, ratio_interval, sample_of
 from search.measure.scheme import isolated
 from search.measure.visits import SETTLE_SECONDS, SKEW_BARRIERS
 from search.progress import size_text
+from search.strategy.cell import EQUAL
 
 TARGETS = ("library", "generated")
 LEAST_ROUNDS = 9
@@ -62,7 +63,7 @@ class Timed:
         """Time of a target over the generated file's: the median of the launches' ratios of
         medians, with the interval of all pairs timed in the same round."""
         times, generated = self.seconds(target), self.seconds("generated")
-        pairs = median_interval([a / b for a, b in zip(times, generated)])
+        pairs = ratio_interval(times, generated)
         return Interval(pairs.low, statistics.median(self.ratios(target)), pairs.high)
 
     def ratios(self, target: str) -> list[float]:
@@ -269,7 +270,7 @@ def show(console: Console, rows: Sequence[Row], cluster_text: str) -> None:
             f"{math.exp(sum(map(math.log, least)) / len(least)):.2f} in the geometric mean, "
             f"{min(least):.2f} at the least"
         )
-    slower = [row for row in rows if 1 / row.ratio.median > 1.03 and row.ratio.high < 1 / 1.03]
+    slower = [row for row in rows if max(row.ratio.median, row.ratio.high) < 1 / EQUAL]
     for row in slower:
         console.print(
             f"at {size_text(row.block)} the generated file is slower than native by more than 3 %: "

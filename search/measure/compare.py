@@ -34,7 +34,6 @@ class Result:
 
     strategy: str
     visits: float
-    calls: float
     seconds: float
     regret: tuple[float, ...]
     known: tuple[float, ...]
@@ -55,11 +54,7 @@ def compare_strategies(
     }
     if not cells:
         raise UserError(f"{name}: no block has times of all variants: --strategy=exhaustive does")
-    mine = [
-        record
-        for record in records
-        if (record.ranks, record.block) in {(ranks, block) for block in cells} or record.failure
-    ]
+    mine = [r for r in records if r.failure or (r.ranks == ranks and r.block in cells)]
     results = [
         replay(strategy, mine, variants, cells, ranks)
         for strategy in sorted(STRATEGIES, key=lambda s: s != REFERENCE)
@@ -100,7 +95,6 @@ def replay(
     return Result(
         strategy,
         statistics.mean(runner.visits for runner in runners),
-        statistics.mean(runner.calls for runner in runners),
         statistics.mean(runner.seconds for runner in runners),
         tuple(regret) or (0.0,),
         tuple(known_regret) or (0.0,),

@@ -11,6 +11,7 @@ import gzip
 import json
 import os
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,11 @@ from search.errors import EnvironmentFailure, UserError
 from search.measure.samples import Sample
 
 SCHEMA = 2
+
+Place = tuple[int, int]
+"""Ranks and block (bytes to each peer)."""
+Rounds = dict[int, dict[str, Sample]]
+"""By number: the samples of each variant, by label, that were timed together."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,23 @@ class Record:
     """the strategy gave them up, which it does again when it meets them again"""
     scheme: str = "barrier"
     launch: int = 0
+
+
+def rounds_of(records: Iterable[Record], restarted: bool = False) -> dict[Place, Rounds]:
+    """The rounds that are not void; with ``restarted`` those too that a strategy gave up."""
+    records = list(records)
+    void = {
+        (record.ranks, record.block, number)
+        for record in records
+        if not (restarted and record.restart)
+        for number in record.void_rounds
+    }
+    found: dict[Place, Rounds] = {}
+    for record in records:
+        if record.sample and (record.ranks, record.block, record.round) not in void:
+            rounds = found.setdefault((record.ranks, record.block), {})
+            rounds.setdefault(record.round, {})[record.label] = record.sample
+    return found
 
 
 def _encode(content: dict[str, Any]) -> str:
@@ -73,9 +96,7 @@ class Journal:
 
     def _read(self) -> None:
         try:
-            data = self.path.read_bytes()
-            if self.path.suffix == ".gz":
-                data = gzip.decompress(data)
+            data = _read_bytes(self.path)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -90,9 +111,8 @@ class Journal:
                     f"{self.path}:{number}: damaged record ({error}): "
                     "begin anew with ./configure --fresh"
                 ) from error
-        if tail:
-            self.torn = True
-            os.truncate(self.path, len(data) - len(tail))
+        self.torn = bool(tail)
+        self._whole = len(data) - len(tail)
 
     def _take(self, line: bytes) -> None:
         content = _decode(line.decode("utf-8"))
@@ -111,17 +131,25 @@ class Journal:
     def _append_raw(self, text: str) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.torn:  # only who writes changes the file
+                os.truncate(self.path, self._whole)
+                self.torn = False
             with open(self.path, "a", encoding="utf-8") as handle:
                 handle.write(text)
         except OSError as error:
             raise EnvironmentFailure(f"cannot write {self.path}: {error.strerror}") from error
 
 
+def _read_bytes(path: Path) -> bytes:
+    """A file's content, unpacked if its name says that it is packed."""
+    data = path.read_bytes()
+    return gzip.decompress(data) if path.suffix == ".gz" else data
+
+
 def any_journal(path: Path) -> Journal:
     """The journal of a file of one fingerprint, whatever that is; UserError if there is none."""
     try:
-        data = path.read_bytes()
-        first = (gzip.decompress(data) if path.suffix == ".gz" else data).split(b"\n", 1)[0]
+        first = _read_bytes(path).split(b"\n", 1)[0]
         fingerprint = str(_decode(first.decode("utf-8"))["fingerprint"])
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"{path} is not a journal of measurements: {error}") from error

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from search.measure.journal import Record
+from search.measure.journal import Place, Record, rounds_of
 from search.measure.samples import Sample
-from search.strategy.cell import Place
 
 Taken = tuple[int, dict[str, Sample]]
 """A round's number, and its samples by label."""
@@ -16,7 +15,8 @@ class Recorded:
     """Rounds of a journal, handed out in the order in which they were made."""
 
     def __init__(self, records: Iterable[Record]) -> None:
-        self._rounds: dict[Place, dict[int, dict[str, Sample]]] = {}
+        records = list(records)
+        self._rounds = rounds_of(records, restarted=True)
         self._cursor: dict[Place, int] = {}
         self._most: dict[Place, int] = {}
         self.failures: dict[str, str] = {}
@@ -24,18 +24,11 @@ class Recorded:
         """how a cell was timed, and in how many calls a visit"""
         for record in records:
             place = record.ranks, record.block
-            if record.restart:
-                continue
-            if record.void is not None:
-                for number in record.void_rounds:
-                    self._rounds.get(place, {}).pop(number, None)
-            elif record.sample:
-                rounds = self._rounds.setdefault(place, {})
-                rounds.setdefault(record.round, {})[record.label] = record.sample
+            if record.sample:
                 self._most[place] = max(self._most.get(place, -1), record.round)
                 self.schemes.setdefault(place, (record.scheme, len(record.sample.calls)))
-            else:
-                self.failures[record.label] = record.failure or "failed"
+            elif record.failure is not None:
+                self.failures[record.label] = record.failure
 
     def take(self, place: Place, labels: Sequence[str]) -> Taken | None:
         """The next round that has all of these, but for those that failed; None: measure it."""

@@ -7,9 +7,8 @@ import statistics
 from collections.abc import Iterable
 
 from search.algorithm import Variant
-from search.measure.journal import Record
+from search.measure.journal import Place, Record, rounds_of
 from search.measure.samples import Sample
-from search.strategy.cell import Place
 from search.strategy.request import Answer, Failure, Outcome, Request, Round, Search
 
 
@@ -23,34 +22,25 @@ class ReplayRunner:
 
     def __init__(self, records: Iterable[Record], seed: int) -> None:
         self._random = random.Random(seed)
-        self._rounds: dict[Place, dict[int, dict[str, Sample]]] = {}
+        records = list(records)
+        self._rounds = rounds_of(records)
         self._spent: dict[tuple[Place, str], list[float]] = {}
         self._failures: dict[str, str] = {}
         self._waiting: dict[Place, list[int]] = {}
         self._numbers: dict[Place, int] = {}
         self._visited: set[tuple[Place, str]] = set()
         for record in records:
-            self._keep(record)
+            if record.sample:
+                key = (record.ranks, record.block), record.label
+                self._spent.setdefault(key, []).append(record.sample.spent)
+            elif record.failure is not None:
+                self._failures[record.label] = record.failure
         for place, rounds in self._rounds.items():
             order = sorted(rounds)
             self._random.shuffle(order)
             self._waiting[place] = order
         self.visits = 0
-        self.calls = 0
         self.seconds = 0.0
-
-    def _keep(self, record: Record) -> None:
-        place = record.ranks, record.block
-        if record.void is not None:
-            for number in record.void_rounds:
-                self._rounds.get(place, {}).pop(number, None)
-        elif record.sample:
-            self._rounds.setdefault(place, {}).setdefault(record.round, {})[record.label] = (
-                record.sample
-            )
-            self._spent.setdefault((place, record.label), []).append(record.sample.spent)
-        else:
-            self._failures[record.label] = record.failure or "failed"
 
     def run(self, search: Search) -> None:
         """Answer a strategy until it ends."""
@@ -83,9 +73,8 @@ class ReplayRunner:
             samples = {label: rounds[number][label] for label in labels}
         else:
             samples = {label: self._any(place, label) for label in labels}
-        for label, sample in samples.items():
+        for label in samples:
             self.visits += 1
-            self.calls += len(sample.calls)
             first, *others = self._spent[place, label]
             is_new = (place, label) not in self._visited
             self.seconds += first if is_new or not others else statistics.median(others)

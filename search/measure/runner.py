@@ -12,11 +12,10 @@ from search.algorithm import Variant
 from search.errors import EnvironmentFailure, TooNoisy
 from search.measure.gates import Gates, summarised
 from search.measure.job import Job, JobLost
-from search.measure.journal import Journal, Record
+from search.measure.journal import Journal, Place, Record
 from search.measure.recorded import Recorded
 from search.measure.samples import Sample
 from search.measure.visits import OutOfTime, Visits
-from search.strategy.cell import Place
 from search.strategy.request import Answer, Failure, Outcome, Restart, Round, Search
 
 TRIES = 2

@@ -108,8 +108,7 @@ def score(samples: Sequence[Sample]) -> float:
 
 def risk(samples: Sequence[Sample]) -> float:
     """Seconds a call for time-outs that did not happen yet: where LOSSY segments or more are sent
-    again in RISKY of the visits or more, half a time-out is expected beside those
-    seen."""
+    again in RISKY of the visits or more, half a time-out is expected beside those seen."""
     lossy = sum(sample.retransmissions >= LOSSY for sample in samples)
     share = lossy / len(samples)
     calls = sum(len(sample.calls) for sample in samples)

@@ -8,9 +8,9 @@ from typing import Any
 
 from search.algorithm import Variant
 from search.measure.job import Job
+from search.measure.journal import Place
 from search.measure.samples import sample_of
 from search.measure.scheme import isolated, looped
-from search.strategy.cell import Place
 from search.strategy.request import Failure, Outcome
 
 WARMUP_CALLS = 3

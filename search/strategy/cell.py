@@ -7,14 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from search.algorithm import Variant
-from search.measure.journal import Record
-from search.measure.samples import (
-    Interval,
-    Sample,
-    median_interval,
-    ratio_interval,
-    score,
-)
+from search.measure.journal import Place, Record, rounds_of
+from search.measure.samples import Interval, Sample, median_interval, score
 
 EQUAL = 1.03
 """Variants whose scores differ by no more than this are equal in practice."""
@@ -24,9 +18,6 @@ LEAST_PAIRS = 3
 """Rounds in common from which on two variants are compared pair by pair."""
 DRIFT = 1.05
 DRIFT_ROUNDS = 18
-
-Place = tuple[int, int]
-"""Ranks and block (bytes to each peer): what a cell is about."""
 
 
 @dataclass
@@ -70,14 +61,16 @@ class Cell:
         """The one with the best score."""
         return min(self.rounds if among is None else among, key=self.score)
 
+    def pairs(self, one: Variant, other: Variant) -> list[float]:
+        """Time of one over that of another in each round that they have in common."""
+        mine, others = self.rounds[one], self.rounds[other]
+        return [mine[n].seconds / others[n].seconds for n in sorted(mine.keys() & others.keys())]
+
     def ratio(self, one: Variant, other: Variant) -> Interval:
         """Time of one over that of another: pair by pair where they have rounds in common."""
-        common = sorted(self.rounds[one].keys() & self.rounds[other].keys())
-        if len(common) >= LEAST_PAIRS:
-            return ratio_interval(
-                [self.rounds[one][n].seconds for n in common],
-                [self.rounds[other][n].seconds for n in common],
-            )
+        pairs = self.pairs(one, other)
+        if len(pairs) >= LEAST_PAIRS:
+            return median_interval(pairs)
         a, b = median_interval(self.seconds(one)), median_interval(self.seconds(other))
         return Interval(a.low / b.high, a.median / b.median, a.high / b.low)
 
@@ -109,21 +102,17 @@ def cells_of(records: Iterable[Record], variants: Sequence[Variant]) -> dict[Pla
     """
     records = list(records)
     failed = {record.label for record in records if record.failure}
-    void = {(r.ranks, r.block, n) for r in records if r.void for n in r.void_rounds}
-    taken: dict[tuple[int, int, str], dict[int, Sample]] = {}
-    for record in records:
-        if record.sample and (record.ranks, record.block, record.round) not in void:
-            key = record.ranks, record.block, record.label
-            taken.setdefault(key, {})[record.round] = record.sample
     cells: dict[Place, Cell] = {}
-    for ranks, block in sorted({(ranks, block) for ranks, block, _ in taken}):
-        cell = Cell(ranks, block)
+    for place, rounds in sorted(rounds_of(records).items()):
+        cell = Cell(*place)
         for variant in variants:
-            rounds = taken.get((ranks, block, variant.label))
-            if rounds and variant.label not in failed:
-                cell.rounds[variant] = rounds
+            mine = {
+                n: taken[variant.label] for n, taken in rounds.items() if variant.label in taken
+            }
+            if mine and variant.label not in failed:
+                cell.rounds[variant] = mine
         if cell.rounds:
-            cells[ranks, block] = cell
+            cells[place] = cell
     return cells
 
 

@@ -42,18 +42,13 @@ def not_rejected(cell: Cell, alive: Sequence[Variant]) -> list[Variant]:
     for sure but maybe by less than EQUAL stays, too."""
     best = cell.best(alive)
     others = [variant for variant in alive if variant != best]
-    pairs = {v: _ratios(cell, v, best) for v in others}
+    pairs = {v: cell.pairs(v, best) for v in others}
     needed = enough_to_reject(len(others), ALPHA)
     if not others or min(len(ratios) for ratios in pairs.values()) < needed:
         return list(alive)
     rejected = holm([sign_test(pairs[v]) for v in others], ALPHA)
     out = {v for v, no in zip(others, rejected) if no and cell.ratio(v, best).low > EQUAL}
     return [variant for variant in alive if variant not in out]
-
-
-def _ratios(cell: Cell, one: Variant, other: Variant) -> list[float]:
-    common = cell.rounds[one].keys() & cell.rounds[other].keys()
-    return [cell.rounds[one][n].seconds / cell.rounds[other][n].seconds for n in sorted(common)]
 
 
 def better_half(cell: Cell, alive: Sequence[Variant], least: int) -> list[Variant]:
@@ -67,9 +62,5 @@ def better_half(cell: Cell, alive: Sequence[Variant], least: int) -> list[Varian
 def undecided(cell: Cell, alive: Sequence[Variant]) -> list[Variant]:
     """Those of whom it is not known whether they are equal to the best in practice or slower."""
     best = cell.best(alive)
-    unknown = []
-    for variant in alive:
-        ratio = cell.ratio(variant, best)
-        if variant != best and ratio.low < EQUAL < ratio.high:
-            unknown.append(variant)
-    return unknown
+    ratios = {variant: cell.ratio(variant, best) for variant in alive if variant != best}
+    return [variant for variant, ratio in ratios.items() if ratio.low < EQUAL < ratio.high]

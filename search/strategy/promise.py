@@ -17,16 +17,30 @@ NOVELTY = 1.02
 STEEPEST = 5.0
 
 
+class _Scores:
+    """A cell's scores, worked out once: promises of many variants rest on them."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.block = cell.block
+        self.scores = {variant: cell.score(variant) for variant in cell.rounds}
+        self.best = min(self.scores.values())
+
+    def loss(self, variant: Variant) -> float:
+        """How many times slower than the best."""
+        return self.scores[variant] / self.best
+
+
 class Promises:
     """Of a moment in a search: the cells that have times, by block, and all sizes of the task."""
 
     def __init__(self, cells: Sequence[Cell], sizes: Sequence[int]) -> None:
-        self._cells = sorted((cell for cell in cells if cell.rounds), key=lambda c: c.block)
+        measured = sorted((cell for cell in cells if cell.rounds), key=lambda cell: cell.block)
+        self._cells = [_Scores(cell) for cell in measured]
         self._jumps = [a for a, b in zip(sizes, sizes[1:]) if b == a + 1]
 
     def variants(self) -> set[Variant]:
         """Those that were timed anywhere."""
-        return {variant for cell in self._cells for variant in cell.rounds}
+        return {variant for cell in self._cells for variant in cell.scores}
 
     def is_known(self, block: int) -> bool:
         """Whether any cell tells something of a block."""
@@ -35,17 +49,17 @@ class Promises:
     def of(self, variant: Variant, block: int) -> float:
         """Its time at a block as a multiple of the best one's, as far as other blocks tell: the
         less the farther they are."""
-        known = [cell for cell in self._cells if variant in cell.rounds]
+        known = [cell for cell in self._cells if variant in cell.scores]
         if not known:
             return self._of_relative(variant, block)
         below = [cell for cell in known if cell.block <= block]
         above = [cell for cell in known if cell.block > block]
         if below and above and self._weight(below[-1].block, above[0].block) > 0:
-            least = min(_loss(cell, variant) for cell in (below[-1], above[0]))
+            least = min(cell.loss(variant) for cell in (below[-1], above[0]))
             line = _line(below[-1], above[0], variant, block)
             return math.sqrt(least * line)  # between them there may be a cliff
         nearest, *others = below[::-1] or above
-        loss = _loss(nearest, variant)
+        loss = nearest.loss(variant)
         trend = [cell for cell in others if 0 < self._weight(cell.block, nearest.block) < TREND]
         if trend:
             loss = math.sqrt(loss * _line(nearest, trend[0], variant, block))
@@ -69,7 +83,7 @@ class Promises:
 
     def seconds(self, block: int) -> float:
         """Of the best variant at a block, on the line through the two nearest below."""
-        known = [(cell.block, cell.score(cell.best())) for cell in self._cells]
+        known = [(cell.block, cell.best) for cell in self._cells]
         below = [point for point in known if point[0] <= block]
         if not below:
             return known[0][1] if known else 0.0
@@ -80,15 +94,10 @@ class Promises:
         return seconds + slope * (block - size)
 
 
-def _loss(cell: Cell, variant: Variant) -> float:
-    """How many times slower than the best of a cell."""
-    return cell.score(variant) / cell.score(cell.best())
-
-
-def _line(one: Cell, other: Cell, variant: Variant, block: int) -> float:
+def _line(one: _Scores, other: _Scores, variant: Variant, block: int) -> float:
     """The loss at a block on the line through those of two cells; logarithms of both."""
-    x, y = math.log(one.block), math.log(_loss(one, variant))
-    slope = (math.log(_loss(other, variant)) - y) / (math.log(other.block) - x)
+    x, y = math.log(one.block), math.log(one.loss(variant))
+    slope = (math.log(other.loss(variant)) - y) / (math.log(other.block) - x)
     return max(1.0, math.exp(min(y + slope * (math.log(block) - x), STEEPEST)))
 
 

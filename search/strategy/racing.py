@@ -32,6 +32,7 @@ from search.strategy.request import (
     Restart,
     Search,
     Task,
+    calls_seconds,
     play,
 )
 
@@ -227,5 +228,4 @@ def _spent(cell: Cell) -> float:
 def _round_seconds(cell: Cell) -> float:
     """Seconds that the calls of the last round took."""
     last = cell.last
-    samples = [rounds[last] for rounds in cell.rounds.values() if last in rounds]
-    return sum(sum(sample.calls) + REQUEST_SECONDS for sample in samples)
+    return calls_seconds(rounds[last] for rounds in cell.rounds.values() if last in rounds)

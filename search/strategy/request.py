@@ -7,13 +7,14 @@ MPI job or a replay of recorded samples, it decides the same from the same sampl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
 
 from search.algorithm import Variant
+from search.measure.journal import Place
 from search.measure.samples import Sample
-from search.strategy.cell import Cell, Place
+from search.strategy.cell import Cell
 
 SIZES = (1, 64, 256, *(1024 << i for i in range(9)))
 """Bytes to each peer: the sizes of Faraj and Yuan, section 5."""
@@ -120,6 +121,11 @@ def play(cell: Cell, variants: Sequence[Variant]) -> Generator[Request, Answer, 
     """One round; returns the variants that have not failed."""
     take(cell, (yield Round(cell.ranks, cell.block, tuple(variants))))
     return [variant for variant in variants if variant not in cell.failures]
+
+
+def calls_seconds(samples: Iterable[Sample]) -> float:
+    """What visits cost, but for verifying and warming up."""
+    return sum(sum(sample.calls) + REQUEST_SECONDS for sample in samples)
 
 
 def take(cell: Cell, answer: Answer) -> None:

@@ -12,7 +12,7 @@ from search.algorithm import Variant
 from search.measure.samples import median_interval
 from search.strategy.cell import Cell, between, choose
 from search.strategy.elimination import GROSS_ROUNDS, not_grossly_slow
-from search.strategy.request import REQUEST_SECONDS, Cells, Search, Task, play
+from search.strategy.request import Cells, Search, Task, calls_seconds, play
 
 CLOSE = 1.10
 """A cut-off is known well enough when its interval's ends differ by no more than this."""
@@ -54,7 +54,7 @@ def compare(cell: Cell, variants: Sequence[Variant], task: Task) -> Search:
         if not alive:
             return
         last = [cell.rounds[v][cell.last] for v in alive if cell.last in cell.rounds[v]]
-        spent += sum(sum(sample.calls) + REQUEST_SECONDS for sample in last)
+        spent += calls_seconds(last)
         known = all(
             median_interval(cell.seconds(v)).half_width <= task.rules.tolerance for v in alive
         )
