@@ -63,9 +63,10 @@ def decide_table(
         elif cell.block < max(sizes):
             most = cell.block
         cutoffs.append(Cutoff(most, winner, evidence=evidence))
-    if cutoffs[-1].most is not None:
-        cutoffs.append(Cutoff(None, native, "not measured: the search ended before"))
-    return DecisionTable(ranks, merge_equal(cutoffs))
+    merged = merge_equal(cutoffs)
+    if merged[-1].most is not None:
+        merged += (Cutoff(None, native, "not measured: the search ended before"),)
+    return DecisionTable(ranks, merged)
 
 
 def cut_off(low: Cell, winner: Variant, high: Cell, following: Variant) -> int:

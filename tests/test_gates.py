@@ -12,7 +12,7 @@ from search.measure.journal import Journal, Record
 from search.measure.runner import MeasuringRunner
 from search.measure.samples import Sample
 from search.measure.visits import OutOfTime
-from search.strategy.request import Round
+from search.strategy.request import Restart, Round
 
 from .conftest import ROOT
 
@@ -167,6 +167,29 @@ def test_rounds_since_the_last_look_are_void_too(catalogue, tmp_path, monkeypatc
     answers, *_ = run_rounds(tmp_path, Job([quiet(), hog]), native, 3)
     assert answers[-1].void >= {0, 1}
     assert answers[-1].number > max(answers[-1].void)
+
+
+def test_a_search_that_started_anew_finds_all_of_it_in_the_journal(catalogue, tmp_path):
+    native = catalogue.variant("native")
+
+    def search():
+        for reason in ("times drifted", "and again"):
+            for _ in range(2):
+                yield Round(3, 8, (native,))
+            void = (yield Restart(3, 8, reason)).void
+        assert void == {0, 1, 2, 3}
+        yield Round(3, 8, (native,))
+
+    kept = []
+    for _ in range(2):
+        journal = Journal(tmp_path / "j", "f")
+        runner = MeasuringRunner(
+            FakeJob(), FakeJob, journal, Watcher(), lambda block: 1e-3, gates()
+        )
+        runner.run(search())
+        kept.append((tmp_path / "j").read_bytes())
+    assert kept[0] == kept[1]
+    assert runner.fresh_visits == 0
 
 
 def test_an_outage_makes_only_its_own_round_void(catalogue, tmp_path, monkeypatch):

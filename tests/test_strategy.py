@@ -281,13 +281,12 @@ def test_every_number_of_ranks_has_a_table(catalogue, few):
     assert [t.ranks for t in decide(cells, [64], few[0])] == [16, 4]
 
 
-def test_sizes_that_were_not_reached_are_left_to_native(few):
-    cell = filled(few, block=64, native=[1.0] * 9, ring=[0.5] * 9)
+@pytest.mark.parametrize("ring, winner", [(0.5, "ring(sync=none)"), (2.0, "native")])
+def test_sizes_that_were_not_reached_are_left_to_native(few, ring, winner):
+    cell = filled(few, block=64, native=[1.0] * 9, ring=[ring] * 9)
     table = decide_table([cell], [1, 64, 4096], few[0])
-    assert [(c.most, c.variant.label) for c in table.cutoffs] == [
-        (64, "ring(sync=none)"),
-        (None, "native"),
-    ]
+    assert [(c.most, c.variant.label) for c in table.cutoffs] == [(64, winner), (None, "native")]
+    assert table.cutoffs[-1].why.startswith("not measured")
 
 
 def test_cut_offs_are_where_times_cross(few):

@@ -35,10 +35,14 @@ class Recorded:
         wanted = [label for label in labels if label not in self.failures]
         rounds = self._rounds.get(place, {})
         for number in sorted(rounds):
-            if number >= self._cursor.get(place, 0) and all(x in rounds[number] for x in wanted):
+            if number >= self.seen(place) and all(x in rounds[number] for x in wanted):
                 self._cursor[place] = number + 1
                 return number, {label: rounds[number][label] for label in wanted}
         return None
+
+    def seen(self, place: Place) -> int:
+        """All rounds that were handed out have smaller numbers."""
+        return self._cursor.get(place, 0)
 
     def next_number(self, place: Place) -> int:
         """A number for a round that is measured now."""

@@ -140,7 +140,8 @@ class MeasuringRunner:
     def _restart(self, wanted: Restart) -> Answer:
         place = wanted.ranks, wanted.block
         mine = [record for record in self._journal.records if (record.ranks, record.block) == place]
-        numbers = tuple(sorted({record.round for record in mine if record.sample}))
+        seen = self._recorded.seen(place)
+        numbers = tuple(sorted({r.round for r in mine if r.sample and r.round < seen}))
         known = any(record.restart and record.void_rounds == numbers for record in mine)
         if not known:  # else the journal holds this search up to here, and further
             self._note_void(place, numbers, wanted.reason, restart=True)
