@@ -97,10 +97,10 @@ static int have_scratch(void)
     const struct atall_body *body = &atall_bodies[request.row.body];
     struct atall_state *state = team.state;
     int have = 1;
-    if (request.target == VARIANT && body->memory) {
-        size_t want = body->memory((size_t)team.ranks, (size_t)request.size, &request.row.values);
+    size_t want = atall_wanted(&state->place, &request.row, (size_t)request.size);
+    if (request.target == VARIANT && want > 0) {
         request.row.most = (size_t)request.size;
-        have = want <= atall_row_scratch(&request.row, team.ranks);
+        have = want <= atall_row_scratch(&state->place, &request.row);
         if (have && want > state->scratch_bytes) {
             free(state->scratch);
             state->scratch = (char *)malloc(want);
@@ -111,7 +111,7 @@ static int have_scratch(void)
     PMPI_Allreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, team.harness);
     if (!have)
         state->scratch_bytes = 0;
-    return have || body->memory_is_optional;
+    return have || (body->memory_is_optional && !atall_is_led(&state->place, &request.row.values));
 }
 
 static const char too_much_scratch[] = "it needs more scratch memory than is kept";

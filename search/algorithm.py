@@ -20,7 +20,15 @@ NEEDS: dict[str, Callable[[int], bool]] = {
 }
 """What an algorithm may need of a communicator, as far as its number of ranks tells."""
 
-WALKS: dict[str, Callable[[int], int]] = {"doubling": lambda value: 2 * value}
+COST_TERMS = ("alpha", "beta", "gamma", "theta", "delta_l", "delta_h")
+"""What costs are made of, beside numbers of ranks, bytes and phases."""
+
+SCRATCH_BLOCK = 1 << 20
+"""Scratch is kept for blocks of up to so many bytes to each peer."""
+SCRATCH_MOST = 1 << 26
+"""Bytes of scratch that a communicator keeps on a rank at the most."""
+
+WALKS: dict[str, Callable[[int], int]] = {"doubling": lambda value: 2 * value or 1}
 """How the candidates of a number follow each other."""
 
 
@@ -38,7 +46,8 @@ class Number:
     """A parameter that a table's row passes: an integer from ``least``, where the enumerated
     parameters are as in ``when`` (several values of one: any of them).
 
-    ``walk`` lists the values to try, or names a walk from ``least`` to ``most(p)``.
+    ``walk`` lists the values to try, or names a walk from ``least`` to ``most(p, q)`` for p ranks,
+    q on each host.
     """
 
     name: str
@@ -48,7 +57,9 @@ class Number:
     about: str
     when: Mapping[str, tuple[str, ...]]
     names: tuple[str, ...] = ()
-    """what its values 0, 1, ... are called in labels, if they have names; a label leaves out 0"""
+    """what its values 0, 1, ... are called in labels, if they have names"""
+    optional: bool = False
+    """whether a label leaves out the least value; so it does where values have names"""
 
     def text(self, value: int) -> str:
         """A value as it stands in labels."""
@@ -63,14 +74,14 @@ class Number:
             return f"{self.least} to {self.most}"
         return f"from {self.least}, tried: {', '.join(map(str, self.walk))}"
 
-    def candidates(self, ranks: int, few: bool = False) -> list[int]:
+    def candidates(self, ranks: int, each: int = 1, few: bool = False) -> list[int]:
         """Values to try on so many ranks: those listed, or a walk and the largest; or a few."""
         if few:
-            return self.candidates(ranks)[: 1 if self.names else 2]
+            return self.candidates(ranks, each)[: 1 if self.optional else 2]
         if not isinstance(self.walk, str):
             return [*self.walk]
         assert self.most is not None
-        most = int(evaluate(self.most, {"p": ranks}))
+        most = int(evaluate(self.most, {"p": ranks, "q": each}))
         values = []
         value = self.least
         while value < most:
@@ -78,10 +89,10 @@ class Number:
             value = WALKS[self.walk](value)
         return [*values, most] if most >= self.least else []
 
-    def near(self, value: int, ranks: int) -> list[int]:
+    def near(self, value: int, ranks: int, each: int = 1) -> list[int]:
         """The candidates beside a value, and what is halfway to them on a walk; of a number with
         names, all others."""
-        candidates = self.candidates(ranks)
+        candidates = self.candidates(ranks, each)
         if self.names:
             return [other for other in candidates if other != value]
         beside = [
@@ -106,13 +117,16 @@ class Algorithm:
     needs: tuple[str, ...] = ()
     memory: str | None = None
     memory_is_optional: bool = False
+    one_way: bool = False
+    """whether what a rank sends and what it receives take their turns, so that both cost"""
     enumerated: tuple[Enumerated, ...] = ()
     numbers: tuple[Number, ...] = ()
 
     @property
     def simplicity(self) -> tuple[Any, ...]:
         """Sorts algorithms simplest first, the library's own before all."""
-        return self.name != "native", bool(self.needs), self.memory or "", self.name
+        memory = "" if self.memory_is_optional else self.memory or ""
+        return self.name != "native", bool(self.needs), memory, self.name
 
     def serves(self, ranks: int) -> bool:
         """Whether its needs are met by so many ranks."""
@@ -124,15 +138,21 @@ class Algorithm:
         choices = itertools.product(*(parameter.values for parameter in self.enumerated))
         return [Body(self, tuple(zip(names, values))) for values in choices]
 
-    def variants(self, ranks: int, few: bool = False) -> list[Variant]:
-        """Every body with every candidate value of its numbers, if it serves so many ranks."""
+    def variants(self, ranks: int, each: int = 1, few: bool = False) -> list[Variant]:
+        """Every body with every candidate value of its numbers, if it serves so many ranks, each
+        host having ``each``; but of its optional numbers only one at a time differs from the
+        least."""
         if not self.serves(ranks):
             return []
         found = []
         for body in self.bodies():
             names = [number.name for number in body.numbers]
-            for values in itertools.product(*(n.candidates(ranks, few) for n in body.numbers)):
-                found.append(Variant(body, tuple(zip(names, values))))
+            for values in itertools.product(
+                *(n.candidates(ranks, each, few) for n in body.numbers)
+            ):
+                changed = [n for n, v in zip(body.numbers, values) if n.optional and v != n.least]
+                if len(changed) <= 1:
+                    found.append(Variant(body, tuple(zip(names, values))))
         return found
 
 
@@ -198,7 +218,7 @@ class Variant:
         values = tuple(
             (name, numbers[name].text(value))
             for name, value in self.values
-            if value or not numbers[name].names
+            if not numbers[name].optional or value != numbers[name].least
         )
         return make_label(self.body.algorithm.name, self.body.binding + values)
 
@@ -213,22 +233,53 @@ class Variant:
         places = tuple(p.values.index(bound[p.name]) for p in algorithm.enumerated)
         return algorithm.simplicity, places, tuple(value for _, value in self.values)
 
+    def fits(self, ranks: int, block: int, each: int = 1) -> bool:
+        """Whether a communicator keeps the scratch that it needs for a block (bytes to each
+        peer), ``each`` host having so many ranks."""
+        values = dict(self.values)
+        memory, wanted, inner = self.body.memory, 0.0, block
+        leaders = min(values.get("leaders", 0), each)
+        if leaders and each > 1:
+            share = -(-each // leaders)
+            wanted = (leaders + 2 * each) * (ranks // each) * share * block + 64
+            ranks, inner = ranks // each, each * share * block
+        elif self.body.algorithm.memory_is_optional:
+            return True
+        if memory:
+            wanted += evaluate(memory, {"p": ranks, "n": inner, **values})
+        return not wanted or (block <= SCRATCH_BLOCK and wanted <= SCRATCH_MOST)
+
     @property
     def is_coarse(self) -> bool:
         """Whether its numbers are those that stand for all at first: the least ones."""
         least = {number.name: number.least for number in self.body.numbers}
         return all(value == least[name] for name, value in self.values)
 
-    def near(self, ranks: int) -> list[Variant]:
+    def sent(self, ranks: int, block: int) -> float:
+        """Bytes that its cost says the busiest rank sends; with leaders 0, since it says nothing of
+        what crosses the network then."""
+        if dict(self.values).get("leaders"):
+            return 0.0
+        names = {"p": ranks, "n": block, "phases": ranks - 1, **dict(self.values)}
+        return evaluate(self.body.cost, {**dict.fromkeys(COST_TERMS, 0.0), "beta": 1.0, **names})
+
+    @property
+    def is_synchronised(self) -> bool:
+        """Whether something keeps its steps apart."""
+        return dict(self.body.binding).get("sync", "none") != "none"
+
+    def near(self, ranks: int, each: int = 1) -> list[Variant]:
         """Those that differ in one parameter: in a number by one step, or by half a step of a walk;
         in what is bound by any other value, with the numbers that both bodies have."""
         numbers = {number.name: number for number in self.body.numbers}
         steps = [
             Variant(self.body, (*self.values[:place], (name, step), *self.values[place + 1 :]))
             for place, (name, value) in enumerate(self.values)
-            for step in numbers[name].near(value, ranks)
+            for step in numbers[name].near(value, ranks, each)
         ]
-        bodies = [b for b in self.body.siblings() if all(n.candidates(ranks) for n in b.numbers)]
+        bodies = [
+            b for b in self.body.siblings() if all(n.candidates(ranks, each) for n in b.numbers)
+        ]
         return [*steps, *(self._in(body, ranks) for body in bodies)]
 
     def _in(self, body: Body, ranks: int) -> Variant:
@@ -274,8 +325,11 @@ class Catalogue:
         for algorithm in self.algorithms:
             yield from algorithm.bodies()
 
-    def variants(self, ranks: int, only: tuple[str, ...] = (), few: bool = False) -> list[Variant]:
-        """All variants for so many ranks; ``only`` names algorithms, native stays always.
+    def variants(
+        self, ranks: int, only: tuple[str, ...] = (), few: bool = False, each: int = 1
+    ) -> list[Variant]:
+        """All variants for so many ranks, ``each`` on a host; ``only`` names algorithms, native
+        stays always.
 
         ``few``: of each number only the first two candidates, of one with names the first.
         """
@@ -287,7 +341,7 @@ class Catalogue:
             variant
             for algorithm in self.algorithms
             if not only or algorithm.name in (*only, "native")
-            for variant in algorithm.variants(ranks, few)
+            for variant in algorithm.variants(ranks, each, few)
         ]
 
     def variant(self, label: str) -> Variant:
@@ -296,7 +350,7 @@ class Catalogue:
         items = [item for item in (match[2] or "").split(",") if item] if match else []
         given = dict(item.partition("=")[::2] for item in items)
         for body in self.bodies():
-            must = {number.name for number in body.numbers if not number.names}
+            must = {number.name for number in body.numbers if not number.optional}
             may = {number.name for number in body.numbers} | dict(body.binding).keys()
             if not match or body.algorithm.name != match[1] or len(given) < len(items):
                 continue
@@ -309,7 +363,7 @@ class Catalogue:
 
 
 def _number(number: Number, given: Mapping[str, str], label: str) -> int:
-    text = given.get(number.name, number.text(0))
+    text = given.get(number.name, number.text(number.least))
     if number.names:
         if text not in number.names:
             raise UserError(f"{label!r}: {number.name} is one of {', '.join(number.names)}")
@@ -340,6 +394,7 @@ def _read_number(name: str, matter: Mapping[str, Any]) -> Number:
             for key, value in matter.get("when", {}).items()
         },
         words,
+        bool(words) or matter.get("optional", False),
     )
 
 
@@ -371,6 +426,7 @@ def read_algorithm(path: Path) -> Algorithm:
             needs=tuple(_known(need, NEEDS) for need in matter.get("needs", [])),
             memory=matter.get("memory"),
             memory_is_optional=matter.get("memory_is_optional", False),
+            one_way=matter.get("one_way", False),
             enumerated=tuple(
                 Enumerated(key, tuple(p["values"]), p["about"])
                 for key, p in parameters.items()

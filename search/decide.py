@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Optional
 
 from search.algorithm import Variant
-from search.decision import Cutoff, DecisionTable, Evidence, merge_equal
+from search.decision import Cutoff, DecisionTable, Evidence, Ratio, merge_equal
 from search.measure.journal import Place
 from search.measure.samples import modes, sits_on_ticks
 from search.strategy.cell import Cell, between, choose
@@ -108,7 +108,7 @@ def weigh(cell: Cell, winner: Variant, native: Variant, limit: float | None = No
     )
 
 
-def _over(cell: Cell, other: Variant, winner: Variant) -> tuple[float, float, float]:
-    """Score over score, and the interval of the ratio of calls timed together."""
+def _over(cell: Cell, other: Variant, winner: Variant) -> Ratio:
+    """One variant over another, by calls timed together and by score."""
     ratio = cell.ratio(other, winner)
-    return cell.score(other) / cell.score(winner), ratio.low, ratio.high
+    return ratio.median, ratio.low, ratio.high, cell.score(other) / cell.score(winner)

@@ -25,8 +25,10 @@ HEADER = """\
 """
 
 
-Ratio = tuple[float, float, float]
-"""A ratio of two scores, and the ends of the interval of the ratio of calls timed together."""
+Ratio = tuple[float, float, float, float]
+"""The median ratio of calls timed together, the ends of its interval, and the ratio of scores."""
+TELLING = 1.05
+"""Ratios of scores and of calls that differ by more than this: one of both meets time-outs."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,10 @@ class Evidence:
 
 def ratio_text(ratio: Ratio) -> str:
     """A ratio and its interval, for people."""
-    return "{:.2f} ({:.2f}-{:.2f})".format(*ratio)
+    median, low, high, scores = ratio
+    is_telling = not 1 / TELLING < scores / median < TELLING
+    with_timeouts = f"; with time-outs {scores:.2f}" if is_telling else ""
+    return f"{median:.2f} ({low:.2f}-{high:.2f}{with_timeouts})"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from search.algorithm import Body, Catalogue, Number
+from search.algorithm import SCRATCH_BLOCK, SCRATCH_MOST, Body, Catalogue, Number
 from search.decision import Cutoff, Decision, TreeNode
 from search.errors import UserError
 from search.expression import as_c
@@ -135,7 +135,7 @@ def _row(cutoff: Cutoff, numbers: Sequence[Number]) -> dict[str, Any]:
         name: _word(number, value) if number.names else value
         for number in numbers
         for name, value in cutoff.variant.values
-        if name == number.name
+        if name == number.name and (value or not number.optional)
     }
     most = Markup("SIZE_MAX") if cutoff.most is None else cutoff.most
     return {
@@ -179,6 +179,12 @@ def _uses_tree(decision: Decision) -> bool:
     return any("topology" in row.needs or dict(row.values).get("ranking") for row in rows)
 
 
+def _has_leaders(decision: Decision) -> bool:
+    """Whether in any row some ranks of a host exchange for all of them."""
+    rows = [cutoff.variant for table in decision.tables for cutoff in table.cutoffs]
+    return any(dict(row.values).get("leaders") for row in rows)
+
+
 def _most_depth(decision: Decision) -> int:
     """The largest ``depth`` of a row: tokens are worked out up to it."""
     rows = [cutoff.variant for table in decision.tables for cutoff in table.cutoffs]
@@ -205,6 +211,10 @@ def emit_c(
     chosen = list(catalogue.bodies()) if all_bodies else _bodies_in_use(decision, catalogue)
     bodies = [_render_body(environment, body) for body in chosen]
     tuned = decision.tuned
+    leaders = all_bodies or _has_leaders(decision)
+    used = {number.name for body in chosen for number in body.numbers} | {"ranking"}
+    used -= set() if leaders else {"leaders"}
+    numbers = [number for number in catalogue.numbers if number.name in used]
     return environment.get_template("alltoall.c.j2").render(
         tuned=bool(tuned),
         library=comment_text(str(tuned.get("library", ""))),
@@ -225,11 +235,14 @@ def emit_c(
                 else Markup("NULL"),
                 "words": [{"constant": _word(number, value)} for value in range(len(number.names))],
             }
-            for number in catalogue.numbers
+            for number in numbers
         ],
+        scratch_block=SCRATCH_BLOCK,
+        scratch_most=SCRATCH_MOST,
+        leaders=leaders,
         helpers=_needed_helpers(environment, bodies),
         bodies=bodies,
-        tables=_tables(decision, catalogue.numbers),
+        tables=_tables(decision, numbers),
     )
 
 

@@ -17,7 +17,21 @@ _OPERATORS: dict[type[ast.AST], Callable[[float, float], float]] = {
     ast.Div: operator.truediv,
     ast.Pow: operator.pow,
 }
-_FUNCTIONS: dict[str, Callable[..., float]] = {"log": math.log, "ceil": math.ceil, "max": max}
+
+
+def _digits(number: float, base: float) -> int:
+    """How many digits the numbers below ``number`` have: its logarithm, rounded up."""
+    count = 0
+    while base**count < number:
+        count += 1
+    return count
+
+
+_FUNCTIONS: dict[str, Callable[..., float]] = {
+    "ceil": math.ceil,
+    "digits": _digits,
+    "max": max,
+}
 
 
 def evaluate(formula: str, values: Mapping[str, float]) -> float:

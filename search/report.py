@@ -112,9 +112,8 @@ def _chosen(decision: Decision) -> str:
             )
         )
     parts.append(
-        '<p class="quiet">native, ratio: the score of the library\'s own and of the runner-up over '
-        "the chosen one's, with the interval of calls timed together. A score is the median and "
-        "what time-outs cost on average.</p>"
+        '<p class="quiet">native, ratio: the library\'s own and the runner-up over the chosen one, '
+        "median and interval of calls timed together; with time-outs: on average.</p>"
     )
     return "".join(parts)
 

@@ -30,7 +30,7 @@ from search.strategy.request import QUICK_SIZES, SIZES, Cells
 from search.summary import describe, list_catalogue, summary
 from search.toolchain import TEMPLATES, read_toolchain
 from search.tuning import Tuned, tune
-from search.workplace import GENERIC, Workplace, read_identity, sizes_of, start_job
+from search.workplace import PRESETS, Workplace, read_identity, sizes_of, start_job
 
 PLAIN_WIDTH = 160
 """Columns where there is no terminal."""
@@ -51,7 +51,7 @@ def run(options: Namespace, root: Path) -> None:
     if options.stage == "list":
         list_catalogue(console, catalogue)
     elif options.stage == "generic":
-        emit_generic(console, place, catalogue)
+        emit_generic(console, place, catalogue, options.preset)
     elif options.stage == "decide":
         decide_stage(place, catalogue)
     elif options.stage == "emit":
@@ -183,12 +183,17 @@ def emit_stage(console: Console, place: Workplace, catalogue: Catalogue) -> None
     write_whole(place.generated / "alltoall.c", emit_c(decision, catalogue, TEMPLATES))
 
 
-def emit_generic(console: Console, place: Workplace, catalogue: Catalogue) -> None:
-    """Write the untuned file, from the generic preset."""
-    decision = read_decision(GENERIC, catalogue)
+def emit_generic(
+    console: Console, place: Workplace, catalogue: Catalogue, preset: str = "mpich"
+) -> None:
+    """Write the untuned file, from a preset."""
+    decision = read_decision(PRESETS[preset], catalogue)
     write_decision(place.decision, decision)
     emit_stage(console, place, catalogue)
-    console.print("generated/alltoall.c is untuned (generic): ./configure on the cluster tunes it")
+    console.print(
+        f"generated/alltoall.c is untuned (generic, as {preset}): "
+        "./configure on the cluster tunes it"
+    )
 
 
 def timeline_stage(

@@ -12,6 +12,16 @@ from search.decision import Decision, DecisionTable
 from search.progress import size_text
 from search.tuning import Tuned
 
+PAGE_HEAD = """\
+# The algorithms
+
+Made from the front matter of templates/alltoall/ by `make golden`. p ranks, n bytes to each peer;
+alpha is the start-up of a message and beta the time of a byte, theta what a step costs that waits
+for another, delta_l a token, delta_h a barrier, gamma contention. `digits(p, r)` is the logarithm
+to base r, rounded up. A parameter whose first value is in brackets may be left out of a label.
+[guide.md](guide.md) tells how variants are searched.
+"""
+
 
 def describe(cluster: Cluster) -> str:
     """A cluster in one line, without names."""
@@ -44,6 +54,30 @@ def list_catalogue(console: Console, catalogue: Catalogue) -> None:
         if algorithm.memory:
             console.print(f"    memory: {algorithm.memory} bytes")
         console.print(f"    source: {algorithm.cite}", markup=False)
+
+
+def catalogue_page(catalogue: Catalogue) -> str:
+    """doc/algorithms.md: the same for readers."""
+    lines = PAGE_HEAD.splitlines()
+    for algorithm in catalogue.algorithms:
+        title = algorithm.title[0].upper() + algorithm.title[1:]
+        lines += ["", f"## {algorithm.name}", "", f"{title}.", "", f"- Source: {algorithm.cite}."]
+        if algorithm.needs:
+            lines.append(f"- Needs: {', '.join(algorithm.needs)}.")
+        if algorithm.memory:
+            spares = ", without which it works, too" if algorithm.memory_is_optional else ""
+            lines.append(f"- Memory on each rank: `{algorithm.memory}` bytes{spares}.")
+        for body in algorithm.bodies():
+            lines.append(f"- Cost of `{body.label}`: `{body.cost}`.")
+        if algorithm.enumerated or algorithm.numbers:
+            lines += ["", "| parameter | values | |", "|---|---|---|"]
+        for one in algorithm.enumerated:
+            lines.append(f"| {one.name} | {', '.join(one.values)} | {one.about} |")
+        for number in algorithm.numbers:
+            when = "".join(f" (if {k} is {' or '.join(v)})" for k, v in number.when.items())
+            first = f"[{number.text(number.least)}] " if number.optional else ""
+            lines.append(f"| {number.name} | {first}{number.range}{when} | {number.about} |")
+    return "\n".join(lines) + "\n"
 
 
 def summary(console: Console, cluster: Cluster, decision: Decision, tuned: Tuned) -> None:

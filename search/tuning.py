@@ -54,7 +54,9 @@ def tune(
     compare_fingerprint(console, place, fields, journal)
     if journal.torn:
         console.print("tune: the journal's last line was cut off and is measured again")
-    tasks = [make_task(place, settings, catalogue, job, ranks) for ranks in settings["ranks"]]
+    tasks = [
+        make_task(place, settings, catalogue, job, cluster, ranks) for ranks in settings["ranks"]
+    ]
     console.print(
         f"tune: {len(tasks[-1].variants)} variants at {len(tasks[-1].sizes)} sizes"
         + (f" on {', '.join(str(t.ranks) for t in tasks)} ranks" if len(tasks) > 1 else "")
@@ -94,6 +96,7 @@ def make_task(
     settings: Mapping[str, Any],
     catalogue: Catalogue,
     job: Job,
+    cluster: Cluster,
     ranks: int,
 ) -> Task:
     """What is searched on so many ranks: without rankings that change nothing there."""
@@ -103,14 +106,17 @@ def make_task(
         return variant.named("ranking") in (None, *rankings)
 
     rankings = list(job.rankings)
+    each = cluster.first(ranks).each
     few = settings["effort"] == "quick"
-    variants = catalogue.variants(ranks, tuple(settings["only"]), few)
+    variants = catalogue.variants(ranks, tuple(settings["only"]), few, each)
     return Task(
         ranks,
         sizes_of(place, settings),
         tuple(variant for variant in variants if differs(variant)),
         EFFORTS[settings["effort"]],
-        lambda variant: [v for v in variant.near(ranks) if differs(v)],
+        lambda variant: [v for v in variant.near(ranks, each) if differs(v)],
+        each,
+        lambda variant, block: cluster.sending(variant.sent(ranks, block)),
     )
 
 

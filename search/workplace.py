@@ -18,7 +18,9 @@ from search.measure.job import Job
 from search.measure.probe import read_machine
 from search.toolchain import SOURCE, TEMPLATES
 
-GENERIC = SOURCE / "search" / "presets" / "generic.toml"
+PRESETS = {path.stem: path for path in sorted((SOURCE / "search" / "presets").glob("*.toml"))}
+"""Published decisions over our bodies."""
+GENERIC = PRESETS["mpich"]
 
 
 class Workplace:

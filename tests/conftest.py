@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT))
 
 from search.algorithm import Catalogue  # noqa: E402
 from search.decision import Decision, read_decision  # noqa: E402
+from search.emission import emit_c, emit_h  # noqa: E402
 from search.toolchain import TEMPLATES, Toolchain, read_toolchain  # noqa: E402
 from search.workplace import GENERIC  # noqa: E402
 
@@ -34,6 +35,13 @@ def patient(tools: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> list[
 @pytest.fixture(scope="session")
 def catalogue() -> Catalogue:
     return Catalogue(TEMPLATES / "alltoall")
+
+
+@pytest.fixture(scope="session")
+def every_body(catalogue: Catalogue, generic: Decision) -> dict[str, str]:
+    """The emitted files with all bodies, as the measuring job has them, by name."""
+    text = emit_c(generic, catalogue, TEMPLATES, all_bodies=True)
+    return {"alltoall.c": text, "alltoall.h": emit_h(TEMPLATES)}
 
 
 @pytest.fixture(scope="session")

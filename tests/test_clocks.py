@@ -15,10 +15,10 @@ SKEW, DRIFT = 1000.0, 1e-3
 
 
 @pytest.fixture(scope="module")
-def program(tools, tmp_path_factory):
+def program(tools, every_body, tmp_path_factory):
     place = tmp_path_factory.mktemp("clocks")
-    for name in ("alltoall.c", "alltoall.h"):
-        (place / name).write_bytes((ROOT / "tests" / "golden" / name).read_bytes())
+    for name, text in every_body.items():
+        (place / name).write_text(text)
     tools.compile_job(place / "alltoall.c", place / "measure")
     tools.run(
         [tools.mpicc, "-std=gnu11", "-O2", "-shared", "-fPIC",

@@ -21,9 +21,9 @@ def test_what_is_written_is_read_back(catalogue, tmp_path):
     evidence = Evidence(
         64,
         0.25,
-        (1.5, 1.25, 1.75),
+        (1.5, 1.25, 1.75, 1.5),
         "native",
-        (1.1, 1.0, 1.2),
+        (1.1, 1.0, 1.2, 1.1),
         27,
         9,
         3,
@@ -97,11 +97,11 @@ def test_equal_neighbours_are_one_row(catalogue):
 
 def test_the_evidence_is_one_line():
     text = Evidence(
-        8192, 0.01, (1.5, 1.4, 1.6), "bruck(radix=2)", (1.2, 1.1, 1.3), 27, 9, 3, 0.9
+        8192, 0.01, (1.5, 1.4, 1.6, 1.9), "bruck(radix=2)", (1.2, 1.1, 1.3, 1.2), 27, 9, 3, 0.9
     ).text
     assert text == (
-        "at 8 KiB: 1.50 (1.40-1.60) x native and 1.20 (1.10-1.30) x bruck(radix=2); 90% of the "
-        "physical limit; 27 calls, 3 retransmissions"
+        "at 8 KiB: 1.50 (1.40-1.60; with time-outs 1.90) x native and 1.20 (1.10-1.30) x "
+        "bruck(radix=2); 90% of the physical limit; 27 calls, 3 retransmissions"
     )
     assert "two modes, 10 and 210 ms" in Evidence(1, 0.01, modes=(0.01, 0.21)).text
     assert "alone" in Evidence(1, 0.01).text

@@ -14,8 +14,6 @@ from search.measure.samples import Sample
 from search.measure.visits import OutOfTime
 from search.strategy.request import Restart, Round
 
-from .conftest import ROOT
-
 HOSTS = ["n0", "n0", "n1"]
 
 
@@ -231,7 +229,7 @@ def test_no_visit_begins_that_would_end_behind_the_deadline(catalogue, tmp_path)
     assert time.monotonic() - begin < 1.5
 
 
-def test_a_foreign_flow_is_seen_on_the_emulated_cluster(tools, tmp_path):
+def test_a_foreign_flow_is_seen_on_the_emulated_cluster(tools, every_body, tmp_path):
     from search.cluster.site import Site
 
     from .test_configure import TINY, emulated
@@ -244,9 +242,9 @@ def test_a_foreign_flow_is_seen_on_the_emulated_cluster(tools, tmp_path):
     cluster = emulated(TINY)
     place = tmp_path / "build"
     place.mkdir()
-    (place / "catalogue.c").write_bytes((ROOT / "tests/golden/alltoall.c").read_bytes())
-    (place / "alltoall.h").write_bytes((ROOT / "tests/golden/alltoall.h").read_bytes())
-    tools.compile_job(place / "catalogue.c", place / "measure")
+    for name, text in every_body.items():
+        (place / name).write_text(text)
+    tools.compile_job(place / "alltoall.c", place / "measure")
     with Site(cluster, tools, place) as site:
         job = site.start_job(place / "measure")
         watch = Gates(cluster.host_of_rank(), {f"tiny{i}": 20.0 for i in range(4)}, "emulated")

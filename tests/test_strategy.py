@@ -1,6 +1,7 @@
 """Strategies against made-up clusters and recorded ones: exact, without a network."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -250,8 +251,16 @@ def test_racing_starts_with_what_was_good_nearby(few, catalogue):
         STRATEGIES["racing"]({}, task(every, [16384, 262144], EFFORTS["normal"])), seconds, 0.01
     )
     late = {label for label, block in counted if block == 262144}
-    assert len(late) < 12
+    assert len(late) < 16
     assert any("light" in label for label in late)
+
+
+def test_what_cannot_be_fast_enough_is_not_tried(catalogue):
+    """Doubling sends eight times as much as must be."""
+    variants = [catalogue.variant(x) for x in ("native", "ring(sync=none)", "doubling")]
+    mine = replace(task(variants, [64, 65536]), least=lambda v, n: 1e-8 * v.sent(8, n))
+    counted = answer(STRATEGIES["racing"]({}, mine), lambda label, n: 7e-8 * n + 1e-4, 0.01)
+    assert {n for label, n in counted if label == "doubling"} == {64}
 
 
 def test_several_launches_are_asked_for(few):
@@ -272,6 +281,19 @@ def test_a_second_table_serves_where_needs_are_not_met(catalogue):
     tables = decide(cells_of(records, variants), [1, 1024], variants[0])
     assert [t.cutoffs[0].variant.label for t in tables] == ["pair(sync=none)", "ring(sync=none)"]
     assert not tables[1].needs
+
+
+def test_the_second_table_has_finalists_of_its_own(catalogue):
+    """The ring left the race for what a table without needs cannot have."""
+    variants = [catalogue.variant(x) for x in ("native", "ring(sync=none)", "pair(sync=none)")]
+    records = [
+        Record(8, 1, v.label, n, sample(t))
+        for n in range(9)
+        for v, t in zip(variants, (3.0, 2.0, 1.0))
+        if n < 3 or v != variants[1]
+    ]
+    tables = decide(cells_of(records, variants), [1], variants[0])
+    assert [t.cutoffs[0].variant.label for t in tables] == ["pair(sync=none)", "ring(sync=none)"]
 
 
 def test_every_number_of_ranks_has_a_table(catalogue, few):

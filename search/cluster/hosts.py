@@ -56,9 +56,24 @@ class Cluster:
         """The same cluster with its first so many ranks."""
         return dataclasses.replace(self, ranks=ranks)
 
+    @property
+    def each(self) -> int:
+        """Ranks on each of several hosts; 1 if hosts differ."""
+        counts = list(self.ranks_on().values())
+        return counts[0] if len(counts) > 1 and len(set(counts)) == 1 else 1
+
     def limit(self, block: int) -> float | None:
         """Seconds below which no all-to-all of ``block`` bytes to each peer can be here."""
         return alltoall_limit(self.topology, self.ranks_on(), block)
+
+    def sending(self, count: float) -> float:
+        """Seconds that no host needs less than to send so many bytes; 0 if a link's speed is not
+        known."""
+        names = set(self.host_of_rank())
+        speeds = [link.mbit for link in self.topology.links if link.lower in names]
+        if not speeds or None in speeds:
+            return 0.0
+        return count * 8 / (max(speed or 0.0 for speed in speeds) * 1e6)
 
     def ranks_on(self) -> dict[str, int]:
         """How many ranks each host has."""
@@ -89,7 +104,7 @@ def make_cluster(options: Any, environment: Mapping[str, str]) -> Cluster:
         kind, topology = "emulated", read_topology(Path(options.emulate))
         if any(link.mbit is None for link in topology.links):
             raise UserError(f"{options.emulate}: every switch needs a LinkSpeed= to be emulated")
-        hosts = [Host(name, 1) for name in topology.hosts]
+        hosts = [Host(name, options.slots) for name in topology.hosts]
     else:
         kind, hosts = _real_hosts(options, environment)
         names = [host.name for host in hosts]

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 
 from search.algorithm import Variant
 from search.measure.journal import Place, Record, rounds_of
-from search.measure.samples import Interval, Sample, median_interval, score
+from search.measure.samples import Interval, Sample, median_interval, risk, score
 
 EQUAL = 1.03
 """Variants whose scores differ by no more than this are equal in practice."""
 NOISY = 1.05
 """Beyond this a variant is not as good, however little the noise lets one tell."""
+STEADY = 0.02
+"""Share of a score that may be expected of stalls which were not seen."""
 LEAST_PAIRS = 3
 """Rounds in common from which on two variants are compared pair by pair."""
 DRIFT = 1.05
@@ -28,6 +30,8 @@ class Cell:
     block: int
     rounds: dict[Variant, dict[int, Sample]] = field(default_factory=dict)
     failures: dict[Variant, str] = field(default_factory=dict)
+    is_part: bool = False
+    """whether variants were taken out of it, for which others may have been given up"""
 
     @property
     def variants(self) -> list[Variant]:
@@ -41,8 +45,12 @@ class Cell:
 
     @property
     def finalists(self) -> list[Variant]:
-        """Those that were not given up: they took part in the last round."""
+        """Those that were not given up: they took part in the last round. Of a part of a cell all
+        that have some rounds, since they were given up for what is not there."""
         last = self.last
+        if self.is_part:
+            least = min(LEAST_PAIRS, max(len(rounds) for rounds in self.rounds.values()))
+            return [variant for variant in self.variants if len(self.rounds[variant]) >= least]
         return [variant for variant in self.variants if last in self.rounds[variant]]
 
     def samples(self, variant: Variant) -> list[Sample]:
@@ -77,7 +85,7 @@ class Cell:
     def restricted(self, variants: Sequence[Variant]) -> Cell:
         """The same cell as if only these variants existed."""
         kept = {v: rounds for v, rounds in self.rounds.items() if v in variants}
-        return Cell(self.ranks, self.block, kept)
+        return Cell(self.ranks, self.block, kept, is_part=True)
 
     def drifted(self) -> bool:
         """Whether the conditions changed: what was timed most often is more than DRIFT slower
@@ -117,13 +125,13 @@ def cells_of(records: Iterable[Record], variants: Sequence[Variant]) -> dict[Pla
 
 
 def choose(cell: Cell, incumbent: Variant | None) -> Variant:
-    """The variant for this block: among the finalists that are as good as the fastest, the
-    incumbent if it is one of them, else the simplest."""
+    """The variant for this block: of the finalists that are as good as the fastest those that
+    hardly lose segments, if there are such; of these the incumbent, else the simplest."""
     finalists = cell.finalists
     best = cell.best(finalists)
-    if incumbent in finalists and as_good(cell, incumbent, best):
-        return incumbent
-    return next(v for v in finalists if as_good(cell, v, best))
+    good = [v for v in finalists if as_good(cell, v, best)]
+    steady = [v for v in good if risk(cell.samples(v)) <= STEADY * cell.score(v)] or good
+    return incumbent if incumbent in steady else steady[0]
 
 
 def as_good(cell: Cell, variant: Variant, best: Variant) -> bool:

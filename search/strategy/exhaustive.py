@@ -14,6 +14,6 @@ def exhaustive(cells: Cells, task: Task) -> Search:
     """Fill ``cells``; nothing is given up, and no slot cuts a cell short."""
     for block in task.sizes:
         cell = cells.setdefault((task.ranks, block), Cell(task.ranks, block))
-        alive = list(task.variants)
+        alive = task.at(block)
         for _ in range(next(rounds for most, rounds in ROUNDS if block <= most)):
             alive = yield from play(cell, alive)

@@ -76,6 +76,7 @@ def racing(cells: Cells, task: Task) -> Search:
         middle = min(inside, key=lambda block: abs(math.log(block * block / (low * high))))
         yield from _race(cells, task, middle, CONTENDER)
         waiting += [(low, middle), (middle, high)]
+    yield from _meet_neighbours(cells, task)
     if task.between:
         yield from _look_between(cells, task)
     for _ in range(task.rules.launches - 1):
@@ -95,6 +96,28 @@ def coarse(sizes: Sequence[int]) -> list[int]:
         if is_jump or following * STEP < chosen[-1]:
             chosen.append(block)
     return chosen[::-1]
+
+
+def _meet_neighbours(cells: Cells, task: Task) -> Search:
+    """The winner of a size was not tried at the next one if it promised nothing when that came:
+    there it meets the winner now, until no winner is new to a neighbour."""
+    is_news = True
+    while is_news:
+        is_news = False
+        measured = sorted(_measured(cells, task), key=lambda cell: cell.block)
+        pairs = list(zip(measured, measured[1:]))
+        for here, there in [*pairs, *((high, low) for low, high in pairs)]:
+            guest, host = choose(here, None), choose(there, None)
+            is_known = guest in there.rounds or guest in there.failures
+            if not is_known and guest in task.at(there.block):
+                is_news = True
+                yield from _meet(there, [host, guest], task)
+
+
+def _meet(cell: Cell, both: list[Variant], task: Task) -> Search:
+    """Some rounds of two variants."""
+    alive = yield from _heat(cell, both, task.slot)
+    yield from _settle(cell, alive, task)
 
 
 def _look_between(cells: Cells, task: Task) -> Search:
@@ -140,16 +163,20 @@ def _race(cells: Cells, task: Task, block: int, worst: float) -> Search:
 
 
 def entrants(task: Task, promises: Promises, block: int, worst: float) -> list[Variant]:
-    """Who enters a cell: the library's own, the most promising of each algorithm, and as many
-    more as the slot affords, simplest first. Of variants that were never timed only the coarse
-    ones; what is beside them comes later."""
-    native, *others = task.variants
-    seen = promises.variants() - {native}
-    promise = {v: promises.of(v, block) for v in seen.union(v for v in others if v.is_coarse)}
-    ranked = sorted(promise, key=lambda v: (promise[v], v.simplicity))
-    first = {v.body.algorithm.name: v for v in reversed(ranked)}
-    budget = task.slot * (ENTRY_SHARE if promises.is_known(block) else UNKNOWN_SHARE)
+    """Who enters a cell: the library's own, the most promising of each algorithm, with and without
+    synchronisation, and as many more as the slot affords, simplest first. Of variants that were
+    never timed only the coarse ones; what is beside them comes later."""
+    native, *others = task.at(block)
+    seen = {v for v in promises.variants() if v.fits(task.ranks, block, task.each)} - {native}
     seconds = promises.seconds(block)
+    promise = {
+        v: promises.of(v, block)
+        for v in seen.union(v for v in others if v.is_coarse)
+        if not seconds or task.least(v, block) <= HOPELESS * seconds
+    }
+    ranked = sorted(promise, key=lambda v: (promise[v], v.simplicity))
+    first = {(v.body.algorithm.name, v.is_synchronised): v for v in reversed(ranked)}
+    budget = task.slot * (ENTRY_SHARE if promises.is_known(block) else UNKNOWN_SHARE)
     if COST_IN_ROUNDS * FEWEST * seconds > task.slot:
         worst = min(worst, DEAR)
     chosen = [native]
@@ -196,7 +223,7 @@ def _steps(cell: Cell, leaders: Sequence[Variant], task: Task, promises: Promise
     best = sorted(leaders, key=cell.score)[:LEADERS]
     left = task.slot - _spent(cell)
     found: list[Variant] = []
-    for variant in (v for leader in best for v in task.near(leader)):
+    for variant in (v for leader in best for v in task.beside(leader, cell.block)):
         is_tried = variant in cell.rounds or variant in cell.failures or variant in found
         if is_tried or promises.of(variant, cell.block) > CONTENDER:
             continue

@@ -105,8 +105,20 @@ class Task:
     variants: tuple[Variant, ...]
     rules: Rules
     near: Callable[[Variant], Sequence[Variant]]
+    each: int = 1
+    """ranks on each host, 1 if hosts differ"""
+    least: Callable[[Variant, int], float] = lambda variant, block: 0.0
+    """seconds below which a variant cannot be at a block, whatever the network does"""
     between: bool = True
     """whether blocks between the sizes may be timed, too"""
+
+    def at(self, block: int) -> list[Variant]:
+        """Those that a block leaves memory for."""
+        return [variant for variant in self.variants if variant.fits(self.ranks, block, self.each)]
+
+    def beside(self, variant: Variant, block: int) -> list[Variant]:
+        """Those of them that are one step away."""
+        return [other for other in self.near(variant) if other.fits(self.ranks, block, self.each)]
 
     @property
     def slot(self) -> float:

@@ -24,7 +24,7 @@ def three_steps(cells: Cells, task: Task) -> Search:
     incumbent: Variant | None = task.variants[0]
     for block in task.sizes:
         cell = cells.setdefault((task.ranks, block), Cell(task.ranks, block))
-        yield from compare(cell, task.variants, task)
+        yield from compare(cell, task.at(block), task)
         if cell.rounds:
             incumbent = winners[block] = choose(cell, incumbent)
     known = sorted(winners)
@@ -34,9 +34,9 @@ def three_steps(cells: Cells, task: Task) -> Search:
         if winners[low] == winners[high] or high <= low * CLOSE or high - low < 2:
             continue
         middle = between(low, high)
-        rivals = [v for v in task.variants if v in (winners[low], winners[high], task.variants[0])]
+        rivals = {winners[low], winners[high], task.variants[0]}
         cell = cells.setdefault((task.ranks, middle), Cell(task.ranks, middle))
-        yield from compare(cell, rivals, task)
+        yield from compare(cell, [v for v in task.at(middle) if v in rivals], task)
         if not cell.rounds:
             continue
         winners[middle] = choose(cell, winners[low])

@@ -28,18 +28,36 @@
 
 /* Numbers that a row of a table passes to its algorithm. */
 struct atall_values {
-    /* how many of the p-2 gaps between steps get a barrier */
-    int barriers;
-    /* messages under way on a cable at a time: 1, or 2 (or more: the same) */
-    int depth;
+    /* a distance is counted round a ring of ranks, or digit by digit, as in a mesh, where the
+     * digits just reach */
+    int hops;
+    /* blocks of a message are copied together, or collected by a datatype */
+    int packing;
+    /* all messages of a digit at a time, or one after the other */
+    int posts;
     /* base of the digits: about (radix-1) log_radix p messages */
     int radix;
     /* ranks numbered as they are, switch after switch, or one from each switch in turn */
     int ranking;
-    /* bytes of a part; a token leaves while the last part is on its way; 0: blocks are whole */
+    /* bytes of a part; 0: blocks are whole */
     int segment;
     /* sends, and receives, under way at a time */
     int window;
+};
+
+enum {
+    ATALL_HOPS_RING,
+    ATALL_HOPS_MESH,
+};
+
+enum {
+    ATALL_PACKING_COPY,
+    ATALL_PACKING_DATATYPE,
+};
+
+enum {
+    ATALL_POSTS_TOGETHER,
+    ATALL_POSTS_IN_TURN,
 };
 
 enum {
@@ -61,13 +79,15 @@ struct atall_call {
     int rank, ranks;
     const int *ranking;    /* the rank of each number; NULL: itself */
     int number;            /* of this rank */
-    MPI_Request *requests; /* room for 2 * ranks, or for what the schedule says */
+    MPI_Request *requests; /* room for 2 * ranks or parts, or for what the schedule says */
     char *scratch;
     bool has_scratch; /* as much as the algorithm wants; the same on all ranks */
     struct atall_values values;
 };
 
-enum { ATALL_TAG_BLOCK = 1, ATALL_TAG_TOKEN, ATALL_TAG_OWN, ATALL_TAG_PHASE };
+enum { ATALL_MOST_PARTS = 16 }; /* into which a block is cut */
+
+enum { ATALL_TAG_BLOCK = 1, ATALL_TAG_TOKEN, ATALL_TAG_OWN, ATALL_TAG_HOST, ATALL_TAG_PHASE };
 
 /* What algorithms may need of a communicator. */
 struct atall_place {
@@ -163,6 +183,154 @@ static int atall_copy_own(const struct atall_call *call)
                          MPI_STATUS_IGNORE);
 }
 
+/* How blocks are cut: into parts of so many bytes, the last one with what is left. One part is the
+ * block as the user has it. All ranks cut alike. */
+struct atall_cut {
+    int parts;
+    size_t bytes;
+};
+
+static struct atall_cut atall_cut_blocks(const struct atall_call *call)
+{
+    const size_t n = call->block_bytes, least = (n - 1) / ATALL_MOST_PARTS + 1;
+    size_t bytes = (size_t)call->values.segment;
+    if (bytes == 0 || bytes >= n || !call->has_scratch)
+        return (struct atall_cut){ 1, n };
+    bytes = bytes > least ? bytes : least;
+    return (struct atall_cut){ (int)((n - 1) / bytes + 1), bytes };
+}
+
+/* Bytes of the i-th part. */
+static int atall_part_bytes(const struct atall_call *call, const struct atall_cut *cut, int i)
+{
+    return (int)(i < cut->parts - 1 ? cut->bytes : call->block_bytes - i * cut->bytes);
+}
+
+/* Start sending a peer its block in parts. The last but one, at whose end the message counts as
+ * gone, is request `key`; the others come last. Types that are not plain are packed. */
+static int atall_start_send(const struct atall_call *call, const struct atall_cut *cut, int to,
+                            MPI_Request *requests, int key, int *last)
+{
+    const char *bytes = atall_send_block(call, to);
+    if (cut->parts == 1)
+        return atall_isend(call, to, &requests[key]);
+    if (!call->send_plain) {
+        char *packed = call->scratch + to * call->block_bytes;
+        ATALL_TRY(atall_pack(call, to, packed));
+        bytes = packed;
+    }
+    for (int i = 0; i < cut->parts; i++)
+        ATALL_TRY(PMPI_Isend(bytes + i * cut->bytes, atall_part_bytes(call, cut, i), MPI_BYTE, to,
+                             ATALL_TAG_BLOCK, call->comm,
+                             &requests[i == cut->parts - 2 ? key : (*last)++]));
+    return MPI_SUCCESS;
+}
+
+/* Start receiving the block of a peer in parts; the last but one is request `key`. */
+static int atall_start_receive(const struct atall_call *call, const struct atall_cut *cut, int from,
+                               MPI_Request *requests, int key, int *last)
+{
+    char *bytes = atall_recv_block(call, from);
+    if (cut->parts == 1)
+        return atall_irecv(call, from, &requests[key]);
+    if (!call->recv_plain)
+        bytes = call->scratch + (call->ranks + from) * call->block_bytes;
+    for (int i = 0; i < cut->parts; i++)
+        ATALL_TRY(PMPI_Irecv(bytes + i * cut->bytes, atall_part_bytes(call, cut, i), MPI_BYTE, from,
+                             ATALL_TAG_BLOCK, call->comm,
+                             &requests[i == cut->parts - 2 ? key : (*last)++]));
+    return MPI_SUCCESS;
+}
+
+/* The same in parts. */
+static int atall_exchange_parts(const struct atall_call *call, const struct atall_cut *cut,
+                                int to_number, int from_number)
+{
+    int last = 2;
+    if (cut->parts == 1)
+        return atall_exchange(call, to_number, from_number);
+    ATALL_TRY(
+        atall_start_receive(call, cut, atall_ranked(call, from_number), call->requests, 0, &last));
+    ATALL_TRY(atall_start_send(call, cut, atall_ranked(call, to_number), call->requests, 1, &last));
+    return PMPI_Waitall(last, call->requests, MPI_STATUSES_IGNORE);
+}
+
+/* Read what arrived in parts and is not plain. */
+static int atall_unpack_parts(const struct atall_call *call, const struct atall_cut *cut)
+{
+    for (int from = 0; from < call->ranks && cut->parts > 1 && !call->recv_plain; from++)
+        if (from != call->rank)
+            ATALL_TRY(
+                atall_unpack(call, call->scratch + (call->ranks + from) * call->block_bytes, from));
+    return MPI_SUCCESS;
+}
+
+/* The number at a distance from another, negative: behind it. Digit by digit, without carry, if the
+ * row wants a mesh and the digits just reach the number of ranks; else round the ring. */
+static int atall_ahead(const struct atall_call *call, int number, long distance)
+{
+    const int p = call->ranks, radix = call->values.radix;
+    const long away = distance < 0 ? -distance : distance;
+    int found = 0;
+    long top = 1;
+    while (top * radix < p)
+        top *= radix;
+    if (call->values.hops != ATALL_HOPS_MESH || p % top != 0)
+        return (int)((number + distance + p) % p);
+    for (long place = 1; place < p; place *= radix) {
+        long base = place == top ? p / top : radix, step = away / place % radix;
+        long digit = number / place % radix + (distance < 0 ? base - step : step);
+        found += (int)(digit % base * place);
+    }
+    return found;
+}
+
+/* How many numbers below p have the digit hop / place at that place. */
+static int atall_count_digit(int p, int radix, long place, long hop)
+{
+    int count = 0;
+    for (int i = 0; i < p; i++)
+        count += i / place % radix == hop / place;
+    return count;
+}
+
+/* Blocks of n bytes at some of the places of an array of them. */
+static int atall_make_type(const int *chosen, int count, int n, MPI_Datatype *type)
+{
+    MPI_Datatype block;
+    ATALL_TRY(PMPI_Type_contiguous(n, MPI_BYTE, &block));
+    int err = PMPI_Type_create_indexed_block(count, 1, chosen, block, type);
+    PMPI_Type_free(&block);
+    ATALL_TRY(err);
+    return PMPI_Type_commit(type);
+}
+
+/* Start sending all blocks whose distance has the digit hop / place at that place: copied together,
+ * or where they are, by a datatype. */
+static int atall_send_digit(const struct atall_call *call, const char *blocks, char *packed,
+                            long place, long hop, int to, MPI_Request *request)
+{
+    const size_t n = call->block_bytes;
+    const int radix = call->values.radix, by_type = call->values.packing == ATALL_PACKING_DATATYPE;
+    int count = 0, *chosen = (int *)(void *)call->scratch;
+    MPI_Datatype type;
+    for (int i = 0; i < call->ranks; i++) {
+        if (i / place % radix != hop / place)
+            continue;
+        if (by_type)
+            chosen[count++] = i;
+        else
+            memcpy(packed + count++ * n, blocks + i * n, n);
+    }
+    if (!by_type)
+        return PMPI_Isend(packed, (int)(count * n), MPI_BYTE, to, ATALL_TAG_BLOCK, call->comm,
+                          request);
+    ATALL_TRY(atall_make_type(chosen, count, (int)n, &type));
+    int err = PMPI_Isend(blocks, 1, type, to, ATALL_TAG_BLOCK, call->comm, request);
+    PMPI_Type_free(&type);
+    return err;
+}
+
 static bool atall_power_of_two(const struct atall_place *place)
 {
     return (place->ranks & (place->ranks - 1)) == 0;
@@ -180,66 +348,81 @@ static int atall_native(const struct atall_call *call)
 /*
  * Ring: in step i every rank sends to rank + i and receives from rank - i, so that no receiver
  * has two senders while all are in the same step.
- * Faraj and Yuan 4.2. Cost: (p-1)*(alpha + n*beta) + (p-2)*theta + gamma.
+ * Blocks may be cut into segments. Faraj and Yuan 4.2.
+ * Cost: (p-1)*(alpha + n*beta) + (p-2)*theta + gamma.
  */
 static int atall_ring_none(const struct atall_call *call)
 {
     const int p = call->ranks, own = call->number;
+    const struct atall_cut cut = atall_cut_blocks(call);
     ATALL_TRY(atall_copy_own(call));
     for (int step = 1; step < p; step++) {
-        ATALL_TRY(atall_exchange(call, (own + step) % p, (own - step + p) % p));
+        ATALL_TRY(atall_exchange_parts(call, &cut, (own + step) % p, (own - step + p) % p));
+    }
+    return atall_unpack_parts(call, &cut);
+}
+
+static size_t atall_ring_none_memory(size_t p, size_t n, const struct atall_values *values)
+{
+    (void)values;
+    return 2 * p * n * (values->segment > 0);
+}
+
+/*
+ * Simple, in blocks: so many sends and receives are posted and waited for, then the next.
+ * Each rank begins with the peer behind it, so that the first messages have different targets.
+ * Thakur, Rabenseifner and Gropp 4.3.
+ * Cost: (p-1)*(alpha + n*beta) + (ceil((p-1)/window)-1)*theta + gamma.
+ */
+static int atall_simple_scattered(const struct atall_call *call)
+{
+    const int p = call->ranks, own = call->number, peers = p - 1;
+    const int width = call->values.window < peers ? call->values.window : peers;
+    MPI_Request *requests = call->requests;
+    ATALL_TRY(atall_copy_own(call));
+    for (int next = 1; next < p; next += width) {
+        int posted = 0;
+        for (int i = next; i < next + width && i < p; i++)
+            ATALL_TRY(
+                atall_irecv(call, atall_ranked(call, (own - i + p) % p), &requests[posted++]));
+        for (int i = next; i < next + width && i < p; i++)
+            ATALL_TRY(atall_isend(call, atall_ranked(call, (own + i) % p), &requests[posted++]));
+        ATALL_TRY(PMPI_Waitall(posted, requests, MPI_STATUSES_IGNORE));
     }
     return MPI_SUCCESS;
 }
 
 /*
- * Simple: post all receives and sends, then wait for all of them. No step waits for another,
- * and nothing keeps many senders from one receiver at a time.
- * Each rank begins with the peer behind it, so that the first messages have different targets.
- * Faraj and Yuan 4.1. Cost: (p-1)(alpha + n beta) + gamma.
- */
-static int atall_simple_shifted(const struct atall_call *call)
-{
-    const int p = call->ranks, own = call->number;
-    MPI_Request *requests = call->requests;
-    int posted = 0;
-    for (int i = 1; i < p; i++)
-        ATALL_TRY(atall_irecv(call, atall_ranked(call, (own - i + p) % p), &requests[posted++]));
-    for (int i = 1; i < p; i++)
-        ATALL_TRY(atall_isend(call, atall_ranked(call, (own + i) % p), &requests[posted++]));
-    ATALL_TRY(atall_copy_own(call));
-    return PMPI_Waitall(posted, requests, MPI_STATUSES_IGNORE);
-}
-
-/*
  * Bruck: a block for the rank at distance d travels in as many hops as d has digits other than
  * zero, in base radix. All blocks that share a digit go in one message, so few messages carry
- * the data several times: for small blocks.
- * Faraj and Yuan 4.1; Thakur, Rabenseifner and Gropp 4.3.
- * Cost: log(p, radix)*(radix-1)*(alpha + p/radix*n*beta) + (log(p, radix)-1)*theta + gamma.
+ * the data several times: for small blocks. In a mesh, with hops along its dimensions, radix 2
+ * is the hypercube.
+ * Faraj and Yuan 4.1; Thakur, Rabenseifner and Gropp 4.3; Liu, Wang and Prasanna, A3.
+ * Cost: digits(p, radix)*((radix-1)*(alpha + p/radix*n*beta) + theta) - theta + gamma.
  */
 static int atall_bruck(const struct atall_call *call)
 {
     const int p = call->ranks, own = call->number, radix = call->values.radix;
     const size_t n = call->block_bytes;
-    char *blocks = call->scratch, *packed = blocks + p * n, *arrived = packed + p * n;
+    char *blocks = call->scratch + p * sizeof(int); /* behind what atall_send_digit keeps there */
+    char *packed = blocks + p * n, *arrived = packed + p * n;
 
     for (int i = 0; i < p; i++)
-        ATALL_TRY(atall_pack(call, atall_ranked(call, (own + i) % p), blocks + i * n));
+        ATALL_TRY(atall_pack(call, atall_ranked(call, atall_ahead(call, own, i)), blocks + i * n));
     for (long place = 1; place < p; place *= radix) {
-        int posted = 0, at = 0;
-        for (long hop = place; hop < p && hop < place * radix; hop += place) {
-            int first = at;
-            for (int i = 0; i < p; i++)
-                if (i / place % radix == hop / place)
-                    memcpy(packed + at++ * n, blocks + i * n, n);
-            int bytes = (int)((at - first) * n);
-            int to = atall_ranked(call, (int)((own + hop) % p));
-            int from = atall_ranked(call, (int)((own - hop + p) % p));
-            ATALL_TRY(PMPI_Irecv(arrived + first * n, bytes, MPI_BYTE, from, ATALL_TAG_BLOCK,
-                                 call->comm, &call->requests[posted++]));
-            ATALL_TRY(PMPI_Isend(packed + first * n, bytes, MPI_BYTE, to, ATALL_TAG_BLOCK,
-                                 call->comm, &call->requests[posted++]));
+        int posted = 0, at = 0, count;
+        for (long hop = place; hop < p && hop < place * radix; hop += place, at += count) {
+            int to = atall_ranked(call, atall_ahead(call, own, hop));
+            int from = atall_ranked(call, atall_ahead(call, own, -hop));
+            count = atall_count_digit(p, radix, place, hop);
+            ATALL_TRY(PMPI_Irecv(arrived + at * n, (int)(count * n), MPI_BYTE, from,
+                                 ATALL_TAG_BLOCK, call->comm, &call->requests[posted++]));
+            ATALL_TRY(atall_send_digit(call, blocks, packed + at * n, place, hop, to,
+                                       &call->requests[posted++]));
+            if (call->values.posts == ATALL_POSTS_IN_TURN) {
+                ATALL_TRY(PMPI_Waitall(posted, call->requests, MPI_STATUSES_IGNORE));
+                posted = 0;
+            }
         }
         ATALL_TRY(PMPI_Waitall(posted, call->requests, MPI_STATUSES_IGNORE));
         at = 0;
@@ -249,14 +432,15 @@ static int atall_bruck(const struct atall_call *call)
                     memcpy(blocks + i * n, arrived + at++ * n, n);
     }
     for (int i = 0; i < p; i++)
-        ATALL_TRY(atall_unpack(call, blocks + i * n, atall_ranked(call, (own - i + p) % p)));
+        ATALL_TRY(
+            atall_unpack(call, blocks + i * n, atall_ranked(call, atall_ahead(call, own, -i))));
     return MPI_SUCCESS;
 }
 
 static size_t atall_bruck_memory(size_t p, size_t n, const struct atall_values *values)
 {
     (void)values;
-    return 3 * p * n;
+    return 3 * p * n + 4 * p;
 }
 
 /*
@@ -286,7 +470,7 @@ struct atall_body {
 enum {
     ATALL_NATIVE,
     ATALL_RING_NONE,
-    ATALL_SIMPLE_SHIFTED,
+    ATALL_SIMPLE_SCATTERED,
     ATALL_BRUCK,
     ATALL_PAIR_NONE,
     ATALL_BODIES
@@ -295,8 +479,8 @@ enum {
 /* clang-format off */
 static const struct atall_body atall_bodies[ATALL_BODIES] = {
     [ATALL_NATIVE] = { "native", atall_native, NULL, NULL, false },
-    [ATALL_RING_NONE] = { "ring(sync=none)", atall_ring_none, NULL, NULL, false },
-    [ATALL_SIMPLE_SHIFTED] = { "simple(order=shifted)", atall_simple_shifted, NULL, NULL, false },
+    [ATALL_RING_NONE] = { "ring(sync=none)", atall_ring_none, NULL, atall_ring_none_memory, true },
+    [ATALL_SIMPLE_SCATTERED] = { "simple(order=scattered)", atall_simple_scattered, NULL, NULL, false },
     [ATALL_BRUCK] = { "bruck", atall_bruck, NULL, atall_bruck_memory, false },
     [ATALL_PAIR_NONE] = { "pair(sync=none)", atall_pair_none, atall_power_of_two, NULL, false },
 };
@@ -320,21 +504,21 @@ struct atall_table {
 /* Published cut-offs, not measured; for those numbers of ranks that all its rows serve. */
 static const struct atall_row atall_rows_0[] = {
     /* MPICH: Bruck up to 256 bytes */
-    { 256, ATALL_BRUCK, { .radix = 2, .ranking = ATALL_RANKING_INDEX } },
-    /* MPICH: all posted up to 32 KiB */
-    { 32768, ATALL_SIMPLE_SHIFTED, { .ranking = ATALL_RANKING_INDEX } },
+    { 256, ATALL_BRUCK, { .radix = 2 } },
+    /* MPICH: 32 at a time up to 32 KiB */
+    { 32768, ATALL_SIMPLE_SCATTERED, { .window = 32 } },
     /* MPICH: pairwise above, by xor on a power of two */
-    { SIZE_MAX, ATALL_PAIR_NONE, { .ranking = ATALL_RANKING_INDEX } },
+    { SIZE_MAX, ATALL_PAIR_NONE, { 0 } },
 };
 
 /* Published cut-offs, not measured; for any number of ranks. */
 static const struct atall_row atall_rows_1[] = {
     /* MPICH: Bruck up to 256 bytes */
-    { 256, ATALL_BRUCK, { .radix = 2, .ranking = ATALL_RANKING_INDEX } },
-    /* MPICH: all posted up to 32 KiB */
-    { 32768, ATALL_SIMPLE_SHIFTED, { .ranking = ATALL_RANKING_INDEX } },
+    { 256, ATALL_BRUCK, { .radix = 2 } },
+    /* MPICH: 32 at a time up to 32 KiB */
+    { 32768, ATALL_SIMPLE_SCATTERED, { .window = 32 } },
     /* MPICH: pairwise above, by distance otherwise */
-    { SIZE_MAX, ATALL_RING_NONE, { .ranking = ATALL_RANKING_INDEX } },
+    { SIZE_MAX, ATALL_RING_NONE, { 0 } },
 };
 
 static const struct atall_table atall_tables[] = {
@@ -387,8 +571,9 @@ struct atall_number {
 
 /* clang-format off */
 static const struct atall_number atall_numbers[] = {
-    { "barriers", 1, offsetof(struct atall_values, barriers), NULL },
-    { "depth", 1, offsetof(struct atall_values, depth), NULL },
+    { "hops", 0, offsetof(struct atall_values, hops), "ring,mesh," },
+    { "packing", 0, offsetof(struct atall_values, packing), "copy,datatype," },
+    { "posts", 0, offsetof(struct atall_values, posts), "together,in_turn," },
     { "radix", 2, offsetof(struct atall_values, radix), NULL },
     { "ranking", 0, offsetof(struct atall_values, ranking), "index,switch,interleaved," },
     { "segment", 0, offsetof(struct atall_values, segment), NULL },
@@ -474,8 +659,8 @@ struct atall_state {
 };
 
 enum {
-    ATALL_SCRATCH_BLOCK = 1 << 20, /* scratch is kept for blocks up to this */
-    ATALL_SCRATCH_MOST = 1 << 26   /* and is never larger than this */
+    ATALL_SCRATCH_BLOCK = 1048576, /* scratch is kept for blocks up to this */
+    ATALL_SCRATCH_MOST = 67108864   /* and is never larger than this */
 };
 
 /* Stands for a communicator that is not served: the library's own routine serves it. */
@@ -483,12 +668,19 @@ static struct atall_state atall_unserved = { .comm = MPI_COMM_NULL };
 
 static atomic_int atall_key = MPI_KEYVAL_INVALID;
 
-/* Bytes that a row wants as scratch; more is refused to it at the call, on all ranks alike. */
-static size_t atall_row_scratch(const struct atall_row *row, int ranks)
+/* Bytes of scratch that a row wants for blocks of n. */
+static size_t atall_wanted(const struct atall_place *place, const struct atall_row *row, size_t n)
 {
     const struct atall_body *body = &atall_bodies[row->body];
+    size_t ranks = (size_t)place->ranks, bytes = 0;
+    return bytes + (body->memory ? body->memory(ranks, n, &row->values) : 0);
+}
+
+/* Bytes that a row gets as scratch; more is refused to it at the call, on all ranks alike. */
+static size_t atall_row_scratch(const struct atall_place *place, const struct atall_row *row)
+{
     size_t n = row->most < ATALL_SCRATCH_BLOCK ? row->most : ATALL_SCRATCH_BLOCK;
-    size_t bytes = body->memory ? body->memory((size_t)ranks, n, &row->values) : 0;
+    size_t bytes = atall_wanted(place, row, n);
     return bytes < ATALL_SCRATCH_MOST ? bytes : ATALL_SCRATCH_MOST;
 }
 
@@ -541,18 +733,26 @@ static int atall_read_environment(struct atall_state *state)
     return PMPI_Bcast(forced, (int)sizeof *forced, MPI_BYTE, 0, state->comm);
 }
 
+static bool atall_obtain_requests(struct atall_state *state)
+{
+    int requests = 2 * ATALL_MOST_PARTS;
+    if (requests < 2 * state->place.ranks)
+        requests = 2 * state->place.ranks;
+    state->requests = (MPI_Request *)malloc((size_t)requests * sizeof(MPI_Request));
+    return state->requests != NULL;
+}
+
 /* Obtain memory and agree on what all ranks have; 0 in *served if some rank has too little. */
 static int atall_obtain_memory(struct atall_state *state, int *served)
 {
     size_t most = 0;
-    int have[2], requests = 2 * state->place.ranks;
+    int have[2];
     for (int i = 0; i < state->rows; i++) {
-        size_t bytes = atall_row_scratch(&state->row[i], state->place.ranks);
+        size_t bytes = atall_row_scratch(&state->place, &state->row[i]);
         most = bytes > most ? bytes : most;
     }
-    state->requests = (MPI_Request *)malloc((size_t)requests * sizeof(MPI_Request));
+    have[0] = atall_obtain_requests(state);
     state->scratch = most ? (char *)malloc(most) : NULL;
-    have[0] = state->requests != NULL;
     have[1] = state->scratch != NULL;
     ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, have, 2, MPI_INT, MPI_MIN, state->comm));
     *served = have[0];
@@ -631,12 +831,8 @@ static int atall_get_state(MPI_Comm comm, struct atall_state **state)
 static bool atall_has_scratch(const struct atall_state *state, const struct atall_row *row,
                               size_t block_bytes)
 {
-    const struct atall_body *body = &atall_bodies[row->body];
-    size_t p = (size_t)state->place.ranks;
-    if (!body->memory)
-        return true;
-    return block_bytes <= ATALL_SCRATCH_BLOCK &&
-           body->memory(p, block_bytes, &row->values) <= state->scratch_bytes;
+    size_t wanted = atall_wanted(&state->place, row, block_bytes);
+    return wanted == 0 || (block_bytes <= ATALL_SCRATCH_BLOCK && wanted <= state->scratch_bytes);
 }
 
 /* The row for a block. Only what all ranks share decides: the bytes to each peer, and the
