@@ -255,6 +255,12 @@ class Variant:
         least = {number.name: number.least for number in self.body.numbers}
         return all(value == least[name] for name, value in self.values)
 
+    @property
+    def plain(self) -> Variant:
+        """The same with the least values of all optional numbers."""
+        optional = {number.name: number.least for number in self.body.numbers if number.optional}
+        return Variant(self.body, tuple((n, optional.get(n, v)) for n, v in self.values))
+
     def sent(self, ranks: int, block: int) -> float:
         """Bytes that its cost says the busiest rank sends; with leaders 0, since it says nothing of
         what crosses the network then."""

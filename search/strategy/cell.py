@@ -14,6 +14,8 @@ EQUAL = 1.03
 """Variants whose scores differ by no more than this are equal in practice."""
 NOISY = 1.05
 """Beyond this a variant is not as good, however little the noise lets one tell."""
+REQUEST_SECONDS = 0.002
+"""What a visit costs beside its calls, at the least."""
 STEADY = 0.02
 """Share of a score that may be expected of stalls which were not seen."""
 LEAST_PAIRS = 3

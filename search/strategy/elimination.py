@@ -52,10 +52,11 @@ def not_rejected(cell: Cell, alive: Sequence[Variant]) -> list[Variant]:
 
 
 def better_half(cell: Cell, alive: Sequence[Variant], least: int) -> list[Variant]:
-    """Half of them, by score, but at least so many; the simplest, by which others are judged, stays
-    unless it is grossly slow or rejected."""
+    """Half of them, by score, but at least so many; the simplest and the plain form of the best, by
+    which others are judged, stay unless they are grossly slow or rejected."""
     kept = max(least, (len(alive) + 1) // 2)
-    chosen = {*sorted(alive, key=cell.score)[:kept], min(alive, key=lambda v: v.simplicity)}
+    best = sorted(alive, key=cell.score)[:kept]
+    chosen = {*best, best[0].plain, min(alive, key=lambda v: v.simplicity)}
     return [variant for variant in alive if variant in chosen]
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 
 from search.algorithm import Variant
-from search.strategy.cell import Cell
+from search.strategy.cell import REQUEST_SECONDS, Cell
 
 FAR = 64
 """Blocks that differ by this factor or more tell nothing of each other."""
@@ -24,6 +25,10 @@ class _Scores:
         self.block = cell.block
         self.scores = {variant: cell.score(variant) for variant in cell.rounds}
         self.best = min(self.scores.values())
+        again = [s for rounds in cell.rounds.values() for s in list(rounds.values())[1:]]
+        self.calls = len(again[0].calls) if again else 1
+        beside = [sample.spent - sum(sample.calls) for sample in again]
+        self.overhead = max(REQUEST_SECONDS, statistics.median(beside or [0.0]))
 
     def loss(self, variant: Variant) -> float:
         """How many times slower than the best."""
@@ -80,6 +85,14 @@ class Promises:
         if any(low <= jump < high for jump in self._jumps):
             return 0.0
         return max(0.0, 1.0 - math.log(high / low) / math.log(FAR))
+
+    def visit(self, block: int, loss: float = 1.0) -> float:
+        """Seconds of a visit to a variant so many times as slow as the best, as the nearest block
+        tells: its calls, and what comes with them."""
+        if not self._cells:
+            return REQUEST_SECONDS
+        nearest = min(self._cells, key=lambda cell: abs(math.log(cell.block / block)))
+        return nearest.overhead + nearest.calls * loss * self.seconds(block)
 
     def seconds(self, block: int) -> float:
         """Of the best variant at a block, on the line through the two nearest below."""

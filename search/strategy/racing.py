@@ -24,7 +24,6 @@ from search.strategy.elimination import (
 )
 from search.strategy.promise import Promises
 from search.strategy.request import (
-    REQUEST_SECONDS,
     Answer,
     Cells,
     Relaunch,
@@ -177,12 +176,12 @@ def entrants(task: Task, promises: Promises, block: int, worst: float) -> list[V
     ranked = sorted(promise, key=lambda v: (promise[v], v.simplicity))
     first = {(v.body.algorithm.name, v.is_synchronised): v for v in reversed(ranked)}
     budget = task.slot * (ENTRY_SHARE if promises.is_known(block) else UNKNOWN_SHARE)
-    if COST_IN_ROUNDS * FEWEST * seconds > task.slot:
-        worst = min(worst, DEAR)
+    is_dear = COST_IN_ROUNDS * FEWEST * seconds > task.slot
+    worst = min(worst, DEAR) if is_dear else worst
     chosen = [native]
     for variant in sorted(ranked, key=lambda v: v not in first.values()):
-        budget -= COST_IN_ROUNDS * (seconds * promise[variant] + REQUEST_SECONDS)
-        is_affordable = budget >= 0 or variant in first.values()
+        budget -= COST_IN_ROUNDS * promises.visit(block, promise[variant])
+        is_affordable = budget >= 0 or (variant in first.values() and not is_dear)
         if len(chosen) <= FEWEST or (promise[variant] <= worst and is_affordable):
             chosen.append(variant)
     return sorted(chosen, key=lambda v: v.simplicity)
@@ -221,17 +220,15 @@ def _heat(
 def _steps(cell: Cell, leaders: Sequence[Variant], task: Task, promises: Promises) -> list[Variant]:
     """Parameters one step from the best ones', as many as the rest of the slot affords."""
     best = sorted(leaders, key=cell.score)[:LEADERS]
-    left = task.slot - _spent(cell)
-    found: list[Variant] = []
-    for variant in (v for leader in best for v in task.beside(leader, cell.block)):
-        is_tried = variant in cell.rounds or variant in cell.failures or variant in found
-        if is_tried or promises.of(variant, cell.block) > CONTENDER:
-            continue
-        left -= COST_IN_ROUNDS * cell.score(best[0])
-        if left < 0:
-            break
-        found.append(variant)
-    return found
+    beside = dict.fromkeys(v for leader in best for v in task.beside(leader, cell.block))
+    promise = {
+        variant: promises.of(variant, cell.block)
+        for variant in beside
+        if variant not in cell.rounds and variant not in cell.failures
+    }
+    affordable = int((task.slot - _spent(cell)) / (COST_IN_ROUNDS * promises.visit(cell.block)))
+    hopeful = [v for v in sorted(promise, key=promise.__getitem__) if promise[v] <= CONTENDER]
+    return hopeful[: max(0, affordable)]
 
 
 def _settle(cell: Cell, alive: Sequence[Variant], task: Task) -> Search:

@@ -14,13 +14,11 @@ from typing import Union
 from search.algorithm import Variant
 from search.measure.journal import Place
 from search.measure.samples import Sample
-from search.strategy.cell import Cell
+from search.strategy.cell import REQUEST_SECONDS, Cell
 
 SIZES = (1, 64, 256, *(1024 << i for i in range(9)))
 """Bytes to each peer: the sizes of Faraj and Yuan, section 5."""
 QUICK_SIZES = (1, 64, 512, 2048, 8192, 32768, 131072)
-REQUEST_SECONDS = 0.002
-"""What a visit costs beside its calls."""
 
 
 @dataclass(frozen=True)
