@@ -94,7 +94,6 @@ static int call_bytes(char *sendbuf, char *recvbuf)
  * ranks have it, or none. */
 static int have_scratch(void)
 {
-    const struct atall_body *body = &atall_bodies[request.row.body];
     struct atall_state *state = team.state;
     int have = 1;
     size_t want = atall_wanted(&state->place, &request.row, (size_t)request.size);
@@ -111,7 +110,7 @@ static int have_scratch(void)
     PMPI_Allreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, team.harness);
     if (!have)
         state->scratch_bytes = 0;
-    return have || (body->memory_is_optional && !atall_is_led(&state->place, &request.row.values));
+    return have || atall_spares_scratch(&state->place, &request.row);
 }
 
 static const char too_much_scratch[] = "it needs more scratch memory than is kept";

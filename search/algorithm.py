@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,11 @@ class Enumerated:
     name: str
     values: tuple[str, ...]
     about: str
+    optional: bool = False
+    """whether a label leaves out the first value"""
+    record: tuple[str, ...] = ()
+    """values that are kept for the papers' record: they never won, and are not searched unless
+    somebody asks"""
 
 
 @dataclass(frozen=True)
@@ -119,14 +125,16 @@ class Algorithm:
     memory_is_optional: bool = False
     one_way: bool = False
     """whether what a rank sends and what it receives take their turns, so that both cost"""
+    record: bool = False
+    """whether it is kept for the papers' record: it never won, and is not searched unless somebody
+    asks"""
     enumerated: tuple[Enumerated, ...] = ()
     numbers: tuple[Number, ...] = ()
 
     @property
     def simplicity(self) -> tuple[Any, ...]:
         """Sorts algorithms simplest first, the library's own before all."""
-        memory = "" if self.memory_is_optional else self.memory or ""
-        return self.name != "native", bool(self.needs), memory, self.name
+        return self.name != "native", bool(self.needs), self.memory or "", self.name
 
     def serves(self, ranks: int) -> bool:
         """Whether its needs are met by so many ranks."""
@@ -138,20 +146,24 @@ class Algorithm:
         choices = itertools.product(*(parameter.values for parameter in self.enumerated))
         return [Body(self, tuple(zip(names, values))) for values in choices]
 
-    def variants(self, ranks: int, each: int = 1, few: bool = False) -> list[Variant]:
+    def variants(
+        self, ranks: int, each: int = 1, few: bool = False, record: bool = False
+    ) -> list[Variant]:
         """Every body with every candidate value of its numbers, if it serves so many ranks, each
-        host having ``each``; but of its optional numbers only one at a time differs from the
-        least."""
+        host having ``each``; but of its optional parameters only one at a time is not left out, and
+        what is kept for the record only with ``record``."""
         if not self.serves(ranks):
             return []
         found = []
         for body in self.bodies():
+            if body.is_record and not record:
+                continue
             names = [number.name for number in body.numbers]
             for values in itertools.product(
                 *(n.candidates(ranks, each, few) for n in body.numbers)
             ):
                 changed = [n for n, v in zip(body.numbers, values) if n.optional and v != n.least]
-                if len(changed) <= 1:
+                if len(changed) + len(body.options) <= 1:
                     found.append(Variant(body, tuple(zip(names, values))))
         return found
 
@@ -182,15 +194,35 @@ class Body:
 
     @property
     def cost(self) -> str:
-        """Its formula in the model's terms."""
+        """Its formula in the model's terms; front matter may have one for each value of a
+        parameter, or for a pattern of values."""
         cost = self.algorithm.cost
         if isinstance(cost, str):
             return cost
-        return next(cost[value] for _, value in self.binding if value in cost)
+        values = [value for _, value in self.binding]
+        return next(c for key, c in cost.items() if any(fnmatchcase(v, key) for v in values))
+
+    @property
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """The optional parameters that a label does not leave out."""
+        first = {p.name: p.values[0] for p in self.algorithm.enumerated if p.optional}
+        return tuple((name, v) for name, v in self.binding if first.get(name, v) != v)
+
+    @property
+    def shown(self) -> tuple[tuple[str, str], ...]:
+        """The parameters that stand in its label."""
+        must = {p.name for p in self.algorithm.enumerated if not p.optional}
+        return tuple(item for item in self.binding if item[0] in must or item in self.options)
+
+    @property
+    def is_record(self) -> bool:
+        """Whether it is kept for the papers' record."""
+        kept = {p.name: p.record for p in self.algorithm.enumerated}
+        return self.algorithm.record or any(v in kept[name] for name, v in self.binding)
 
     @property
     def label(self) -> str:
-        return make_label(self.algorithm.name, self.binding)
+        return make_label(self.algorithm.name, self.shown)
 
     def siblings(self) -> list[Body]:
         """Bodies of the same algorithm that differ in one enumerated parameter."""
@@ -198,11 +230,12 @@ class Body:
             other
             for other in self.algorithm.bodies()
             if sum(a != b for a, b in zip(self.binding, other.binding)) == 1
+            and (self.is_record or not other.is_record)
         ]
 
     @property
     def symbol(self) -> str:
-        return "_".join(["atall", self.algorithm.name, *(value for _, value in self.binding)])
+        return "_".join(["atall", self.algorithm.name, *(value for _, value in self.shown)])
 
 
 @dataclass(frozen=True)
@@ -220,7 +253,7 @@ class Variant:
             for name, value in self.values
             if not numbers[name].optional or value != numbers[name].least
         )
-        return make_label(self.body.algorithm.name, self.body.binding + values)
+        return make_label(self.body.algorithm.name, self.body.shown + values)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -257,9 +290,12 @@ class Variant:
 
     @property
     def plain(self) -> Variant:
-        """The same with the least values of all optional numbers."""
+        """The same with all optional parameters left out."""
         optional = {number.name: number.least for number in self.body.numbers if number.optional}
-        return Variant(self.body, tuple((n, optional.get(n, v)) for n, v in self.values))
+        first = {p.name: p.values[0] for p in self.body.algorithm.enumerated if p.optional}
+        binding = tuple((name, first.get(name, value)) for name, value in self.body.binding)
+        values = tuple((name, optional.get(name, value)) for name, value in self.values)
+        return Variant(Body(self.body.algorithm, binding), values)
 
     def sent(self, ranks: int, block: int) -> float:
         """Bytes that its cost says the busiest rank sends; with leaders 0, since it says nothing of
@@ -332,12 +368,19 @@ class Catalogue:
             yield from algorithm.bodies()
 
     def variants(
-        self, ranks: int, only: tuple[str, ...] = (), few: bool = False, each: int = 1
+        self,
+        ranks: int,
+        only: tuple[str, ...] = (),
+        few: bool = False,
+        each: int = 1,
+        record: bool = False,
     ) -> list[Variant]:
         """All variants for so many ranks, ``each`` on a host; ``only`` names algorithms, native
         stays always.
 
         ``few``: of each number only the first two candidates, of one with names the first.
+        ``record``: what is kept for the record, too; that of algorithms that ``only`` names is
+        there anyway.
         """
         known = {algorithm.name for algorithm in self.algorithms}
         for name in only:
@@ -347,7 +390,7 @@ class Catalogue:
             variant
             for algorithm in self.algorithms
             if not only or algorithm.name in (*only, "native")
-            for variant in algorithm.variants(ranks, each, few)
+            for variant in algorithm.variants(ranks, each, few, record or algorithm.name in only)
         ]
 
     def variant(self, label: str) -> Variant:
@@ -356,13 +399,14 @@ class Catalogue:
         items = [item for item in (match[2] or "").split(",") if item] if match else []
         given = dict(item.partition("=")[::2] for item in items)
         for body in self.bodies():
+            default = {p.name: p.values[0] for p in body.algorithm.enumerated if p.optional}
             must = {number.name for number in body.numbers if not number.optional}
             may = {number.name for number in body.numbers} | dict(body.binding).keys()
             if not match or body.algorithm.name != match[1] or len(given) < len(items):
                 continue
             if not must <= given.keys() <= may:
                 continue
-            if all(given.get(k) == v for k, v in body.binding):
+            if all(given.get(k, default.get(k)) == v for k, v in body.binding):
                 values = ((n.name, _number(n, given, label)) for n in body.numbers)
                 return Variant(body, tuple(values))
         raise UserError(f"no variant {label!r} in the catalogue: 'make list' shows what there is")
@@ -433,8 +477,15 @@ def read_algorithm(path: Path) -> Algorithm:
             memory=matter.get("memory"),
             memory_is_optional=matter.get("memory_is_optional", False),
             one_way=matter.get("one_way", False),
+            record=matter.get("record", False),
             enumerated=tuple(
-                Enumerated(key, tuple(p["values"]), p["about"])
+                Enumerated(
+                    key,
+                    tuple(p["values"]),
+                    p["about"],
+                    p.get("optional", False),
+                    tuple(p.get("record", ())),
+                )
                 for key, p in parameters.items()
                 if "values" in p
             ),

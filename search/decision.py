@@ -166,6 +166,11 @@ class Decision:
     tree: tuple[TreeNode, ...] = ()
     """the cluster's switch tree: parents first, hosts by hash"""
 
+    @property
+    def rows(self) -> list[Cutoff]:
+        """Those of all tables."""
+        return [cutoff for table in self.tables for cutoff in table.cutoffs]
+
     def check(self, source: str) -> None:
         """Raise UserError unless dispatch over these tables is total."""
         for table in self.tables:

@@ -167,28 +167,21 @@ def _tables(decision: Decision, numbers: Sequence[Number]) -> list[dict[str, Any
     ]
 
 
-def _bodies_in_use(decision: Decision, catalogue: Catalogue) -> list[Body]:
-    """Those that a row names, and native, in the catalogue's order."""
-    used = {c.variant.body.label for table in decision.tables for c in table.cutoffs} | {"native"}
-    return [body for body in catalogue.bodies() if body.label in used]
-
-
 def _uses_tree(decision: Decision) -> bool:
     """Whether a row needs the tree, or numbers the ranks by it."""
-    rows = [cutoff.variant for table in decision.tables for cutoff in table.cutoffs]
+    rows = [row.variant for row in decision.rows]
     return any("topology" in row.needs or dict(row.values).get("ranking") for row in rows)
 
 
 def _has_leaders(decision: Decision) -> bool:
     """Whether in any row some ranks of a host exchange for all of them."""
-    rows = [cutoff.variant for table in decision.tables for cutoff in table.cutoffs]
-    return any(dict(row.values).get("leaders") for row in rows)
+    return any(dict(row.variant.values).get("leaders") for row in decision.rows)
 
 
 def _most_depth(decision: Decision) -> int:
     """The largest ``depth`` of a row: tokens are worked out up to it."""
-    rows = [cutoff.variant for table in decision.tables for cutoff in table.cutoffs]
-    return min(MOST_DEPTH, max((dict(row.values).get("depth", 1) for row in rows), default=1))
+    depths = (dict(row.variant.values).get("depth", 1) for row in decision.rows)
+    return min(MOST_DEPTH, max(depths, default=1))
 
 
 def _tree(decision: Decision) -> list[dict[str, Any]]:
@@ -204,11 +197,16 @@ def _tree(decision: Decision) -> list[dict[str, Any]]:
 
 
 def emit_c(
-    decision: Decision, catalogue: Catalogue, templates: Path, all_bodies: bool = False
+    decision: Decision,
+    catalogue: Catalogue,
+    templates: Path,
+    all_bodies: bool = False,
+    also: Iterable[Body] = (),
 ) -> str:
-    """alltoall.c for a decision; with ``all_bodies`` those that no row names are there too."""
+    """alltoall.c for a decision, with the bodies that its rows name, ``also`` these, or all."""
     environment = _environment(templates)
-    chosen = list(catalogue.bodies()) if all_bodies else _bodies_in_use(decision, catalogue)
+    named = {row.variant.body.label for row in decision.rows} | {body.label for body in also}
+    chosen = [b for b in catalogue.bodies() if all_bodies or b.label in named | {"native"}]
     bodies = [_render_body(environment, body) for body in chosen]
     tuned = decision.tuned
     leaders = all_bodies or _has_leaders(decision)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 from argparse import Namespace
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,14 @@ from search.strategy.request import QUICK_SIZES, SIZES, Cells
 from search.summary import describe, list_catalogue, summary
 from search.toolchain import TEMPLATES, read_toolchain
 from search.tuning import Tuned, tune
-from search.workplace import PRESETS, Workplace, read_identity, sizes_of, start_job
+from search.workplace import (
+    PRESETS,
+    Workplace,
+    read_identity,
+    read_presets,
+    sizes_of,
+    start_job,
+)
 
 PLAIN_WIDTH = 160
 """Columns where there is no terminal."""
@@ -233,6 +242,11 @@ def timeline_stage(
     console.print("the picture is build/timeline.svg, the recording build/timeline.json")
 
 
+def _same(label: str, block: int) -> str:
+    """A label that serves all blocks."""
+    return label
+
+
 def bench_stage(
     console: Console,
     site: Site,
@@ -245,11 +259,20 @@ def bench_stage(
     decision = read_decision(place.decision, catalogue)
     cluster, effort = site.cluster, settings["effort"]
     program = place.build / "bench"
-    site.tools.compile_job(place.generated / "alltoall.c", program)
+    presets = read_presets(catalogue) if options.competitors else {}
+    source = place.generated / "alltoall.c"
+    if presets:  # what ships, and beside it the bodies that only presets name
+        source = place.build / "bench.c"
+        rivals = [row.variant.body for preset in presets.values() for row in preset.rows]
+        write_whole(source, emit_c(decision, catalogue, TEMPLATES, also=rivals))
+        write_whole(place.build / "alltoall.h", emit_h(TEMPLATES))
+    site.tools.compile_job(source, program)
     jobs = [site.start_job(program)]
-    competitors = jobs[0].forced if options.competitors else []
-    if options.competitors and not competitors:
-        raise UserError("COMPETITORS=1: this MPI library has no algorithms that can be forced")
+    competitors: dict[str, Callable[[int], str]] = {
+        name: partial(_same, name) for name in (jobs[0].forced if options.competitors else [])
+    }
+    for name, preset in presets.items():
+        competitors[f"preset {name}"] = partial(benchmark.chosen_label, preset, cluster.ranks)
     launches = options.launches or BENCH_LAUNCHES[effort]
     plan = benchmark.Plan(
         options.sizes or benchmark.bench_sizes(sizes_of(place, settings)),

@@ -19,6 +19,7 @@ Made from the front matter of templates/alltoall/ by `make golden`. p ranks, n b
 alpha is the start-up of a message and beta the time of a byte, theta what a step costs that waits
 for another, delta_l a token, delta_h a barrier, gamma contention. `digits(p, r)` is the logarithm
 to base r, rounded up. A parameter whose first value is in brackets may be left out of a label.
+What is kept for the record won nowhere so far: only `--strategy=exhaustive` searches it.
 [guide.md](guide.md) tells how variants are searched.
 """
 
@@ -64,6 +65,8 @@ def catalogue_page(catalogue: Catalogue) -> str:
         lines += ["", f"## {algorithm.name}", "", f"{title}.", "", f"- Source: {algorithm.cite}."]
         if algorithm.needs:
             lines.append(f"- Needs: {', '.join(algorithm.needs)}.")
+        if algorithm.record:
+            lines.append("- Kept for the record: searched only if `--only` names it.")
         if algorithm.memory:
             spares = ", without which it works, too" if algorithm.memory_is_optional else ""
             lines.append(f"- Memory on each rank: `{algorithm.memory}` bytes{spares}.")
@@ -72,7 +75,9 @@ def catalogue_page(catalogue: Catalogue) -> str:
         if algorithm.enumerated or algorithm.numbers:
             lines += ["", "| parameter | values | |", "|---|---|---|"]
         for one in algorithm.enumerated:
-            lines.append(f"| {one.name} | {', '.join(one.values)} | {one.about} |")
+            first = f"[{one.values[0]}] " if one.optional else ""
+            kept = f" (for the record: {', '.join(one.record)})" if one.record else ""
+            lines.append(f"| {one.name} | {first}{', '.join(one.values)}{kept} | {one.about} |")
         for number in algorithm.numbers:
             when = "".join(f" (if {k} is {' or '.join(v)})" for k, v in number.when.items())
             first = f"[{number.text(number.least)}] " if number.optional else ""

@@ -108,7 +108,9 @@ def make_task(
     rankings = list(job.rankings)
     each = cluster.first(ranks).each
     few = settings["effort"] == "quick"
-    variants = catalogue.variants(ranks, tuple(settings["only"]), few, each)
+    variants = catalogue.variants(
+        ranks, tuple(settings["only"]), few, each, settings["strategy"] == "exhaustive"
+    )
     return Task(
         ranks,
         sizes_of(place, settings),

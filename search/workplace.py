@@ -10,7 +10,7 @@ from typing import Any
 
 from search.algorithm import Catalogue
 from search.cluster.site import Site
-from search.decision import hashed_tree, read_decision
+from search.decision import Decision, hashed_tree, read_decision
 from search.emission import emit_c, emit_h
 from search.errors import UserError
 from search.files import write_whole
@@ -21,6 +21,11 @@ from search.toolchain import SOURCE, TEMPLATES
 PRESETS = {path.stem: path for path in sorted((SOURCE / "search" / "presets").glob("*.toml"))}
 """Published decisions over our bodies."""
 GENERIC = PRESETS["mpich"]
+
+
+def read_presets(catalogue: Catalogue) -> dict[str, Decision]:
+    """All of them."""
+    return {name: read_decision(path, catalogue) for name, path in PRESETS.items()}
 
 
 class Workplace:

@@ -9,7 +9,7 @@ MATTER = '{#\nname = "%s"\ntitle = "t"\ncite = "c"\ncost = "p"\n%s#}\n'
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 7, 8, 16, 33])
 def test_labels_and_variants_are_one_to_one(catalogue, ranks):
-    variants = catalogue.variants(ranks)
+    variants = catalogue.variants(ranks, record=True)
     labels = [variant.label for variant in variants]
     assert len(set(labels)) == len(labels)
     assert [catalogue.variant(label) for label in labels] == variants
@@ -44,6 +44,13 @@ def test_names_of_numbers_stand_in_labels(catalogue):
     assert other.label == "ring(sync=none,ranking=switch)"
     assert (plain.named("ranking"), other.named("ranking")) == ("index", "switch")
     assert catalogue.variant("native").named("ranking") is None
+
+
+def test_what_is_kept_for_the_record_is_not_searched(catalogue):
+    kept = "bruck(posts=in_turn,radix=2)"
+    assert kept not in {v.label for v in catalogue.variants(8)}
+    assert kept in {v.label for v in catalogue.variants(8, record=True)}
+    assert kept not in {v.label for v in catalogue.variant("bruck(radix=2)").near(8)}
 
 
 def test_a_few_are_the_first_of_each(catalogue):

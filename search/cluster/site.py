@@ -37,6 +37,7 @@ class Site:
             return {}
         return {
             **self.tools.transport(),
+            "MPIR_CVAR_NOLOCAL": "1",  # shared memory would be polled by ranks that sleep
             "FI_TCP_IFACE": netns.INTERFACE,
             "UCX_NET_DEVICES": netns.INTERFACE,
             "TMPDIR": str(netns.ROOM),

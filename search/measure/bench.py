@@ -1,7 +1,8 @@
 """The bench: the generated file against the MPI library's own MPI_Alltoall, interleaved.
 
-With competitors also against each of the library's algorithms, forced, in the same rounds. What is
-claimed are medians of several launches of the job.
+With competitors also against each of the library's algorithms, forced, and against what the
+presets choose among our bodies, in the same rounds. What is claimed are medians of several launches
+of the job.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ class Timed:
 class Row:
     """One block (bytes to each peer): medians in seconds, ratio = library over generated.
 
-    ``launches`` holds that ratio for each launch, ``competitors`` the ratio for each algorithm that
-    was forced, ``cold`` the medians of library and generated file after idleness.
+    ``launches`` holds that ratio for each launch, ``competitors`` the ratio for each other that
+    was timed, ``cold`` the medians of library and generated file after idleness.
     """
 
     block: int
@@ -96,7 +97,7 @@ class Row:
 
     @property
     def best_competitor(self) -> str | None:
-        """The fastest of the forced algorithms, if any was."""
+        """The fastest of the others, if there were any."""
         return min(self.competitors, key=lambda c: self.competitors[c].median, default=None)
 
 
@@ -118,18 +119,19 @@ def chosen_label(decision: Decision, ranks: int, block: int) -> str:
 @dataclass(frozen=True)
 class Plan:
     """What a bench times: blocks, each for so many seconds a launch, and beside the two targets
-    labels of forced algorithms; ``cold`` adds calls after idleness."""
+    competitors by name, with the label that each has at a block; ``cold`` adds calls after
+    idleness."""
 
     sizes: Sequence[int]
     seconds: float
     launches: int
-    competitors: Sequence[str] = ()
+    competitors: Mapping[str, Callable[[int], str]] = field(default_factory=dict)
     cold: bool = False
 
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """The labels of all that is timed."""
-        return (*TARGETS, *self.competitors)
+    def labels(self, block: int) -> dict[str, str]:
+        """What is timed at a block, by name."""
+        others = {name: label(block) for name, label in self.competitors.items()}
+        return {**dict(zip(TARGETS, TARGETS)), **others}
 
 
 def run_bench(
@@ -165,20 +167,21 @@ def _time_block(
     patience: float,
 ) -> dict[str, list[Sample]]:
     """Rounds of all targets in random order for about as long as the plan says."""
-    samples: dict[str, list[Sample]] = {target: [] for target in plan.targets}
+    labels = plan.labels(block)
+    samples: dict[str, list[Sample]] = {target: [] for target in labels}
     expected = 0.0
-    for target in plan.targets:
-        if job.ask(f"verify {target} {block}", patience).get("verdict") != "ok":
+    for target, label in labels.items():
+        if job.ask(f"verify {label} {block}", patience).get("verdict") != "ok":
             raise EnvironmentFailure(f"{target}: wrong result at {block} bytes to each peer")
-        answer = job.ask(f"time {target} {block} {WARMUPS - 1} 1 barrier", patience)
+        answer = job.ask(f"time {label} {block} {WARMUPS - 1} 1 barrier", patience)
         expected = max(expected, answer["seconds"][0])
     scheme, calls = isolated(expected, skew)
     begin = time.monotonic()
     for count in range(1, MOST_ROUNDS + 1):
-        order = list(plan.targets)
+        order = list(labels)
         shuffle(order)
         for target in order:
-            request = f"time {target} {block} {int(calls > 1)} {calls} {scheme}"
+            request = f"time {labels[target]} {block} {int(calls > 1)} {calls} {scheme}"
             sample = sample_of(_good(job.ask(request, patience), target))
             samples[target].append(sample)
             if sample.timeouts:
@@ -243,7 +246,7 @@ def show(console: Console, rows: Sequence[Row], cluster_text: str) -> None:
         "of limit",
         "resent n/g",
         *(["cold n/g ms"] if cold else []),
-        *(["best forced", "ratio"] if forced else []),
+        *(["best other", "ratio"] if forced else []),
         "variant",
     ]
     for heading in headings:
@@ -266,7 +269,7 @@ def show(console: Console, rows: Sequence[Row], cluster_text: str) -> None:
     if forced:
         least = [min(i.median for i in row.competitors.values()) for row in rows if row.competitors]
         console.print(
-            f"against the best of {len(rows[0].competitors)} forced algorithms: "
+            f"against the best of {len(rows[0].competitors)} competitors: "
             f"{math.exp(sum(map(math.log, least)) / len(least)):.2f} in the geometric mean, "
             f"{min(least):.2f} at the least"
         )
@@ -280,7 +283,7 @@ def show(console: Console, rows: Sequence[Row], cluster_text: str) -> None:
 
 def _best_forced(row: Row) -> list[str]:
     best = row.best_competitor
-    return [best.partition(":")[2], f"{row.competitors[best].median:.2f}"] if best else []
+    return [best.partition(":")[2] or best, f"{row.competitors[best].median:.2f}"] if best else []
 
 
 def _ms(seconds: float) -> str:

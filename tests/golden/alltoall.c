@@ -31,16 +31,10 @@ struct atall_values {
     /* a distance is counted round a ring of ranks, or digit by digit, as in a mesh, where the
      * digits just reach */
     int hops;
-    /* blocks of a message are copied together, or collected by a datatype */
-    int packing;
-    /* all messages of a digit at a time, or one after the other */
-    int posts;
     /* base of the digits: about (radix-1) log_radix p messages */
     int radix;
     /* ranks numbered as they are, switch after switch, or one from each switch in turn */
     int ranking;
-    /* bytes of a part; 0: blocks are whole */
-    int segment;
     /* sends, and receives, under way at a time */
     int window;
 };
@@ -48,16 +42,6 @@ struct atall_values {
 enum {
     ATALL_HOPS_RING,
     ATALL_HOPS_MESH,
-};
-
-enum {
-    ATALL_PACKING_COPY,
-    ATALL_PACKING_DATATYPE,
-};
-
-enum {
-    ATALL_POSTS_TOGETHER,
-    ATALL_POSTS_IN_TURN,
 };
 
 enum {
@@ -183,88 +167,6 @@ static int atall_copy_own(const struct atall_call *call)
                          MPI_STATUS_IGNORE);
 }
 
-/* How blocks are cut: into parts of so many bytes, the last one with what is left. One part is the
- * block as the user has it. All ranks cut alike. */
-struct atall_cut {
-    int parts;
-    size_t bytes;
-};
-
-static struct atall_cut atall_cut_blocks(const struct atall_call *call)
-{
-    const size_t n = call->block_bytes, least = (n - 1) / ATALL_MOST_PARTS + 1;
-    size_t bytes = (size_t)call->values.segment;
-    if (bytes == 0 || bytes >= n || !call->has_scratch)
-        return (struct atall_cut){ 1, n };
-    bytes = bytes > least ? bytes : least;
-    return (struct atall_cut){ (int)((n - 1) / bytes + 1), bytes };
-}
-
-/* Bytes of the i-th part. */
-static int atall_part_bytes(const struct atall_call *call, const struct atall_cut *cut, int i)
-{
-    return (int)(i < cut->parts - 1 ? cut->bytes : call->block_bytes - i * cut->bytes);
-}
-
-/* Start sending a peer its block in parts. The last but one, at whose end the message counts as
- * gone, is request `key`; the others come last. Types that are not plain are packed. */
-static int atall_start_send(const struct atall_call *call, const struct atall_cut *cut, int to,
-                            MPI_Request *requests, int key, int *last)
-{
-    const char *bytes = atall_send_block(call, to);
-    if (cut->parts == 1)
-        return atall_isend(call, to, &requests[key]);
-    if (!call->send_plain) {
-        char *packed = call->scratch + to * call->block_bytes;
-        ATALL_TRY(atall_pack(call, to, packed));
-        bytes = packed;
-    }
-    for (int i = 0; i < cut->parts; i++)
-        ATALL_TRY(PMPI_Isend(bytes + i * cut->bytes, atall_part_bytes(call, cut, i), MPI_BYTE, to,
-                             ATALL_TAG_BLOCK, call->comm,
-                             &requests[i == cut->parts - 2 ? key : (*last)++]));
-    return MPI_SUCCESS;
-}
-
-/* Start receiving the block of a peer in parts; the last but one is request `key`. */
-static int atall_start_receive(const struct atall_call *call, const struct atall_cut *cut, int from,
-                               MPI_Request *requests, int key, int *last)
-{
-    char *bytes = atall_recv_block(call, from);
-    if (cut->parts == 1)
-        return atall_irecv(call, from, &requests[key]);
-    if (!call->recv_plain)
-        bytes = call->scratch + (call->ranks + from) * call->block_bytes;
-    for (int i = 0; i < cut->parts; i++)
-        ATALL_TRY(PMPI_Irecv(bytes + i * cut->bytes, atall_part_bytes(call, cut, i), MPI_BYTE, from,
-                             ATALL_TAG_BLOCK, call->comm,
-                             &requests[i == cut->parts - 2 ? key : (*last)++]));
-    return MPI_SUCCESS;
-}
-
-/* The same in parts. */
-static int atall_exchange_parts(const struct atall_call *call, const struct atall_cut *cut,
-                                int to_number, int from_number)
-{
-    int last = 2;
-    if (cut->parts == 1)
-        return atall_exchange(call, to_number, from_number);
-    ATALL_TRY(
-        atall_start_receive(call, cut, atall_ranked(call, from_number), call->requests, 0, &last));
-    ATALL_TRY(atall_start_send(call, cut, atall_ranked(call, to_number), call->requests, 1, &last));
-    return PMPI_Waitall(last, call->requests, MPI_STATUSES_IGNORE);
-}
-
-/* Read what arrived in parts and is not plain. */
-static int atall_unpack_parts(const struct atall_call *call, const struct atall_cut *cut)
-{
-    for (int from = 0; from < call->ranks && cut->parts > 1 && !call->recv_plain; from++)
-        if (from != call->rank)
-            ATALL_TRY(
-                atall_unpack(call, call->scratch + (call->ranks + from) * call->block_bytes, from));
-    return MPI_SUCCESS;
-}
-
 /* The number at a distance from another, negative: behind it. Digit by digit, without carry, if the
  * row wants a mesh and the digits just reach the number of ranks; else round the ring. */
 static int atall_ahead(const struct atall_call *call, int number, long distance)
@@ -285,50 +187,14 @@ static int atall_ahead(const struct atall_call *call, int number, long distance)
     return found;
 }
 
-/* How many numbers below p have the digit hop / place at that place. */
-static int atall_count_digit(int p, int radix, long place, long hop)
+/* The numbers below p that have the digit hop / place at that place; returns how many. */
+static int atall_pick_digit(int p, int radix, long place, long hop, int *picked)
 {
     int count = 0;
     for (int i = 0; i < p; i++)
-        count += i / place % radix == hop / place;
+        if (i / place % radix == hop / place)
+            picked[count++] = i;
     return count;
-}
-
-/* Blocks of n bytes at some of the places of an array of them. */
-static int atall_make_type(const int *chosen, int count, int n, MPI_Datatype *type)
-{
-    MPI_Datatype block;
-    ATALL_TRY(PMPI_Type_contiguous(n, MPI_BYTE, &block));
-    int err = PMPI_Type_create_indexed_block(count, 1, chosen, block, type);
-    PMPI_Type_free(&block);
-    ATALL_TRY(err);
-    return PMPI_Type_commit(type);
-}
-
-/* Start sending all blocks whose distance has the digit hop / place at that place: copied together,
- * or where they are, by a datatype. */
-static int atall_send_digit(const struct atall_call *call, const char *blocks, char *packed,
-                            long place, long hop, int to, MPI_Request *request)
-{
-    const size_t n = call->block_bytes;
-    const int radix = call->values.radix, by_type = call->values.packing == ATALL_PACKING_DATATYPE;
-    int count = 0, *chosen = (int *)(void *)call->scratch;
-    MPI_Datatype type;
-    for (int i = 0; i < call->ranks; i++) {
-        if (i / place % radix != hop / place)
-            continue;
-        if (by_type)
-            chosen[count++] = i;
-        else
-            memcpy(packed + count++ * n, blocks + i * n, n);
-    }
-    if (!by_type)
-        return PMPI_Isend(packed, (int)(count * n), MPI_BYTE, to, ATALL_TAG_BLOCK, call->comm,
-                          request);
-    ATALL_TRY(atall_make_type(chosen, count, (int)n, &type));
-    int err = PMPI_Isend(blocks, 1, type, to, ATALL_TAG_BLOCK, call->comm, request);
-    PMPI_Type_free(&type);
-    return err;
 }
 
 static bool atall_power_of_two(const struct atall_place *place)
@@ -348,24 +214,16 @@ static int atall_native(const struct atall_call *call)
 /*
  * Ring: in step i every rank sends to rank + i and receives from rank - i, so that no receiver
  * has two senders while all are in the same step.
- * Blocks may be cut into segments. Faraj and Yuan 4.2.
- * Cost: (p-1)*(alpha + n*beta) + (p-2)*theta + gamma.
+ * Faraj and Yuan 4.2. Cost: (p-1)*(alpha + n*beta) + (p-2)*theta + gamma.
  */
 static int atall_ring_none(const struct atall_call *call)
 {
     const int p = call->ranks, own = call->number;
-    const struct atall_cut cut = atall_cut_blocks(call);
     ATALL_TRY(atall_copy_own(call));
     for (int step = 1; step < p; step++) {
-        ATALL_TRY(atall_exchange_parts(call, &cut, (own + step) % p, (own - step + p) % p));
+        ATALL_TRY(atall_exchange(call, (own + step) % p, (own - step + p) % p));
     }
-    return atall_unpack_parts(call, &cut);
-}
-
-static size_t atall_ring_none_memory(size_t p, size_t n, const struct atall_values *values)
-{
-    (void)values;
-    return 2 * p * n * (values->segment > 0);
+    return MPI_SUCCESS;
 }
 
 /*
@@ -404,8 +262,9 @@ static int atall_bruck(const struct atall_call *call)
 {
     const int p = call->ranks, own = call->number, radix = call->values.radix;
     const size_t n = call->block_bytes;
-    char *blocks = call->scratch + p * sizeof(int); /* behind what atall_send_digit keeps there */
-    char *packed = blocks + p * n, *arrived = packed + p * n;
+    int *picked = (int *)(void *)call->scratch;
+    char *blocks = call->scratch + p * sizeof *picked, *packed = blocks + p * n;
+    char *arrived = packed + p * n;
 
     for (int i = 0; i < p; i++)
         ATALL_TRY(atall_pack(call, atall_ranked(call, atall_ahead(call, own, i)), blocks + i * n));
@@ -414,22 +273,21 @@ static int atall_bruck(const struct atall_call *call)
         for (long hop = place; hop < p && hop < place * radix; hop += place, at += count) {
             int to = atall_ranked(call, atall_ahead(call, own, hop));
             int from = atall_ranked(call, atall_ahead(call, own, -hop));
-            count = atall_count_digit(p, radix, place, hop);
+            count = atall_pick_digit(p, radix, place, hop, picked);
             ATALL_TRY(PMPI_Irecv(arrived + at * n, (int)(count * n), MPI_BYTE, from,
                                  ATALL_TAG_BLOCK, call->comm, &call->requests[posted++]));
-            ATALL_TRY(atall_send_digit(call, blocks, packed + at * n, place, hop, to,
-                                       &call->requests[posted++]));
-            if (call->values.posts == ATALL_POSTS_IN_TURN) {
-                ATALL_TRY(PMPI_Waitall(posted, call->requests, MPI_STATUSES_IGNORE));
-                posted = 0;
-            }
+            for (int i = 0; i < count; i++)
+                memcpy(packed + (at + i) * n, blocks + picked[i] * n, n);
+            ATALL_TRY(PMPI_Isend(packed + at * n, (int)(count * n), MPI_BYTE, to, ATALL_TAG_BLOCK,
+                                 call->comm, &call->requests[posted++]));
         }
         ATALL_TRY(PMPI_Waitall(posted, call->requests, MPI_STATUSES_IGNORE));
         at = 0;
-        for (long hop = place; hop < p && hop < place * radix; hop += place)
-            for (int i = 0; i < p; i++)
-                if (i / place % radix == hop / place)
-                    memcpy(blocks + i * n, arrived + at++ * n, n);
+        for (long hop = place; hop < p && hop < place * radix; hop += place) {
+            count = atall_pick_digit(p, radix, place, hop, picked);
+            for (int i = 0; i < count; i++)
+                memcpy(blocks + picked[i] * n, arrived + at++ * n, n);
+        }
     }
     for (int i = 0; i < p; i++)
         ATALL_TRY(
@@ -479,7 +337,7 @@ enum {
 /* clang-format off */
 static const struct atall_body atall_bodies[ATALL_BODIES] = {
     [ATALL_NATIVE] = { "native", atall_native, NULL, NULL, false },
-    [ATALL_RING_NONE] = { "ring(sync=none)", atall_ring_none, NULL, atall_ring_none_memory, true },
+    [ATALL_RING_NONE] = { "ring(sync=none)", atall_ring_none, NULL, NULL, false },
     [ATALL_SIMPLE_SCATTERED] = { "simple(order=scattered)", atall_simple_scattered, NULL, NULL, false },
     [ATALL_BRUCK] = { "bruck", atall_bruck, NULL, atall_bruck_memory, false },
     [ATALL_PAIR_NONE] = { "pair(sync=none)", atall_pair_none, atall_power_of_two, NULL, false },
@@ -572,11 +430,8 @@ struct atall_number {
 /* clang-format off */
 static const struct atall_number atall_numbers[] = {
     { "hops", 0, offsetof(struct atall_values, hops), "ring,mesh," },
-    { "packing", 0, offsetof(struct atall_values, packing), "copy,datatype," },
-    { "posts", 0, offsetof(struct atall_values, posts), "together,in_turn," },
     { "radix", 2, offsetof(struct atall_values, radix), NULL },
     { "ranking", 0, offsetof(struct atall_values, ranking), "index,switch,interleaved," },
-    { "segment", 0, offsetof(struct atall_values, segment), NULL },
     { "window", 1, offsetof(struct atall_values, window), NULL },
 };
 
@@ -835,6 +690,13 @@ static bool atall_has_scratch(const struct atall_state *state, const struct atal
     return wanted == 0 || (block_bytes <= ATALL_SCRATCH_BLOCK && wanted <= state->scratch_bytes);
 }
 
+/* Whether a row's algorithm works without its scratch, too. */
+static bool atall_spares_scratch(const struct atall_place *place, const struct atall_row *row)
+{
+    (void)place;
+    return atall_bodies[row->body].memory_is_optional;
+}
+
 /* The row for a block. Only what all ranks share decides: the bytes to each peer, and the
  * scratch they agreed on. NULL: the library's own routine. */
 static const struct atall_row *atall_choose_row(const struct atall_state *state, size_t block_bytes)
@@ -842,8 +704,9 @@ static const struct atall_row *atall_choose_row(const struct atall_state *state,
     const struct atall_row *row = state->row;
     while (block_bytes > row->most)
         row++;
-    bool spares = atall_bodies[row->body].memory_is_optional;
-    return spares || atall_has_scratch(state, row, block_bytes) ? row : NULL;
+    if (atall_spares_scratch(&state->place, row) || atall_has_scratch(state, row, block_bytes))
+        return row;
+    return NULL;
 }
 
 /* Whether elements of a type lie in memory one after the other as they do in a message. */
