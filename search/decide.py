@@ -10,7 +10,7 @@ from search.algorithm import Variant
 from search.decision import Cutoff, DecisionTable, Evidence, Ratio, merge_equal
 from search.measure.journal import Place
 from search.measure.samples import modes, sits_on_ticks
-from search.strategy.cell import Cell, between, choose
+from search.strategy.cell import Cell, between, choose, linked
 from search.strategy.elimination import undecided
 
 Limit = Callable[[int, int], Optional[float]]
@@ -49,7 +49,7 @@ def decide_table(
     Blocks beyond the largest measured one, where the search did not get to all of ``sizes``, are
     left to the library's own.
     """
-    ordered = sorted(cells, key=lambda cell: cell.block)
+    ordered = linked(cells)
     ranks = ordered[0].ranks
     winners: list[Variant] = []
     for cell in ordered:

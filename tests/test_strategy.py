@@ -283,6 +283,16 @@ def test_a_second_table_serves_where_needs_are_not_met(catalogue):
     assert not tables[1].needs
 
 
+def test_who_loses_at_the_next_block_stands_on_the_brink(few):
+    """The ring is 5 % ahead at 8 KiB without a loss, but loses at 16 KiB what the light one keeps."""
+    low = filled(few, 8192, ring=[1e-2] * 9, light=[1.05e-2] * 9)
+    high = filled(few, 16384, ring=[2e-2] * 9, light=[2.1e-2] * 9)
+    assert decide_table([low, high], [8192, 16384], few[0]).choice(8192) == few[1]
+    lossy = {n: Sample((2e-2,), ((0, 10),)) for n in range(9)}
+    high.rounds[few[1]] = lossy
+    assert decide_table([low, high], [8192, 16384], few[0]).choice(8192) == few[2]
+
+
 def test_the_second_table_has_finalists_of_its_own(catalogue):
     """The ring left the race for what a table without needs cannot have."""
     variants = [catalogue.variant(x) for x in ("native", "ring(sync=none)", "pair(sync=none)")]

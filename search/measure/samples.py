@@ -93,12 +93,13 @@ def median_interval(values: Sequence[float]) -> Interval:
     return Interval(ordered[cut], statistics.median(ordered), ordered[-1 - cut])
 
 
-def score(samples: Sequence[Sample]) -> float:
+def score(samples: Sequence[Sample], feared: float = 0.0) -> float:
     """Seconds to expect: the median, the tail's probability times its mean excess, and the risk.
 
     The tail are calls beyond TAIL medians in which TCP sent something again: on Ethernet they
     are real, and what is trimmed here is paid by the application. Other long calls are this
-    machine's noise, which the median bears.
+    machine's noise, which the median bears. ``feared`` are stalls a call to expect for other
+    reasons than segments that were lost.
     """
     median = statistics.median(sample.seconds for sample in samples)
     excess = [
@@ -107,16 +108,21 @@ def score(samples: Sequence[Sample]) -> float:
         for seconds in sample.calls
         if seconds > TAIL * median and (sample.resent or sample.timeouts)
     ]
-    return median + sum(excess) / sum(len(sample.calls) for sample in samples) + risk(samples)
+    seen = sum(excess) / sum(len(sample.calls) for sample in samples)
+    return median + seen + risk(samples, feared)
 
 
-def risk(samples: Sequence[Sample]) -> float:
+def stalls(samples: Sequence[Sample]) -> float:
+    """Stalls a call to expect for the segments that were lost."""
+    lost = sum(sample.retransmissions for sample in samples)
+    return 1 - math.exp(-STALLS_A_SEGMENT * lost / sum(len(sample.calls) for sample in samples))
+
+
+def risk(samples: Sequence[Sample], feared: float = 0.0) -> float:
     """Seconds a call for stalls that were too rare to be seen: a call that loses segments stands
     still sooner or later, and the fewer the calls, the less they show that it does not."""
     calls = sum(len(sample.calls) for sample in samples)
-    lost = sum(sample.retransmissions for sample in samples) / calls
-    expected = 1 - math.exp(-STALLS_A_SEGMENT * lost)
-    return TIMEOUT * expected * PRIOR_CALLS / (PRIOR_CALLS + calls)
+    return TIMEOUT * max(stalls(samples), feared) * PRIOR_CALLS / (PRIOR_CALLS + calls)
 
 
 def tail(samples: Sequence[Sample]) -> int:

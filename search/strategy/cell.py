@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from search.algorithm import Variant
 from search.measure.journal import Place, Record, rounds_of
-from search.measure.samples import Interval, Sample, median_interval, risk, score
+from search.measure.samples import Interval, Sample, median_interval, risk, score, stalls
 
 EQUAL = 1.03
 """Variants whose scores differ by no more than this are equal in practice."""
@@ -16,6 +16,7 @@ NOISY = 1.05
 """Beyond this a variant is not as good, however little the noise lets one tell."""
 REQUEST_SECONDS = 0.002
 """What a visit costs beside its calls, at the least."""
+BRINK, NEAR = 0.5, 2.0
 STEADY = 0.02
 """Share of a score that may be expected of stalls which were not seen."""
 LEAST_PAIRS = 3
@@ -34,6 +35,8 @@ class Cell:
     failures: dict[Variant, str] = field(default_factory=dict)
     is_part: bool = False
     """whether variants were taken out of it, for which others may have been given up"""
+    above: Cell | None = None
+    """the largest block that was measured up to NEAR times this one"""
 
     @property
     def variants(self) -> list[Variant]:
@@ -64,8 +67,20 @@ class Cell:
         return [sample.seconds for sample in self.samples(variant)]
 
     def score(self, variant: Variant) -> float:
-        """Seconds to expect of a variant."""
-        return score(self.samples(variant))
+        """Seconds to expect of a variant. One that loses segments at the next block above stands on
+        the brink: half of the stalls that are expected there are feared here, since a few calls in
+        one launch do not show on which side it is."""
+        return score(self.samples(variant), self.feared(variant))
+
+    def risk(self, variant: Variant) -> float:
+        """How many of these seconds are for stalls that were not seen."""
+        return risk(self.samples(variant), self.feared(variant))
+
+    def feared(self, variant: Variant) -> float:
+        """Stalls a call that the next block above lets one fear."""
+        if self.above is None or variant not in self.above.rounds:
+            return 0.0
+        return BRINK * stalls(self.above.samples(variant))
 
     def best(self, among: Iterable[Variant] | None = None) -> Variant:
         """The one with the best score."""
@@ -87,7 +102,7 @@ class Cell:
     def restricted(self, variants: Sequence[Variant]) -> Cell:
         """The same cell as if only these variants existed."""
         kept = {v: rounds for v, rounds in self.rounds.items() if v in variants}
-        return Cell(self.ranks, self.block, kept, is_part=True)
+        return Cell(self.ranks, self.block, kept, is_part=True, above=self.above)
 
     def drifted(self) -> bool:
         """Whether the conditions changed: what was timed most often is more than DRIFT slower
@@ -126,13 +141,24 @@ def cells_of(records: Iterable[Record], variants: Sequence[Variant]) -> dict[Pla
     return cells
 
 
+def linked(cells: Iterable[Cell]) -> list[Cell]:
+    """The same cells, all of as many ranks, by block, each with what is above it."""
+    ordered = sorted(cells, key=lambda cell: cell.block)
+    found = []
+    for cell in ordered:
+        near = (c for c in ordered if NEAR / 2 * cell.block < c.block <= NEAR * cell.block)
+        largest = max(near, key=lambda c: c.block, default=None)
+        found.append(replace(cell, above=largest))
+    return found
+
+
 def choose(cell: Cell, incumbent: Variant | None) -> Variant:
     """The variant for this block: of the finalists that are as good as the fastest those that
     hardly lose segments, if there are such; of these the incumbent, else the simplest."""
     finalists = cell.finalists
     best = cell.best(finalists)
     good = [v for v in finalists if as_good(cell, v, best)]
-    steady = [v for v in good if risk(cell.samples(v)) <= STEADY * cell.score(v)] or good
+    steady = [v for v in good if cell.risk(v) <= STEADY * cell.score(v)] or good
     return incumbent if incumbent in steady else steady[0]
 
 

@@ -14,7 +14,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 from search.algorithm import Variant
-from search.strategy.cell import Cell, between, choose
+from search.strategy.cell import Cell, between, choose, linked
 from search.strategy.elimination import (
     GROSS_ROUNDS,
     better_half,
@@ -103,14 +103,14 @@ def _meet_neighbours(cells: Cells, task: Task) -> Search:
     is_news = True
     while is_news:
         is_news = False
-        measured = sorted(_measured(cells, task), key=lambda cell: cell.block)
+        measured = linked(_measured(cells, task))
         pairs = list(zip(measured, measured[1:]))
         for here, there in [*pairs, *((high, low) for low, high in pairs)]:
             guest, host = choose(here, None), choose(there, None)
             is_known = guest in there.rounds or guest in there.failures
             if not is_known and guest in task.at(there.block):
                 is_news = True
-                yield from _meet(there, [host, guest], task)
+                yield from _meet(cells[there.ranks, there.block], [host, guest], task)
 
 
 def _meet(cell: Cell, both: list[Variant], task: Task) -> Search:
@@ -142,8 +142,9 @@ def _promises(cells: Cells, task: Task) -> Promises:
 
 def _agree(cells: Cells, task: Task, low: int, high: int) -> bool:
     """Whether the same variant serves both sizes."""
-    one, other = cells[task.ranks, low], cells[task.ranks, high]
-    if not one.rounds or not other.rounds:
+    measured = {cell.block: cell for cell in linked(_measured(cells, task))}
+    one, other = measured.get(low), measured.get(high)
+    if one is None or other is None:
         return True  # nothing works there: nothing to look for
     winner = choose(one, None)
     return winner == choose(other, winner)
