@@ -306,6 +306,11 @@ class Variant:
         return evaluate(self.body.cost, {**dict.fromkeys(COST_TERMS, 0.0), "beta": 1.0, **names})
 
     @property
+    def is_contention_free(self) -> bool:
+        """Whether its cost has no term for contention."""
+        return "gamma" not in self.body.cost
+
+    @property
     def is_synchronised(self) -> bool:
         """Whether something keeps its steps apart."""
         return dict(self.body.binding).get("sync", "none") != "none"

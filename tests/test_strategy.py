@@ -255,6 +255,23 @@ def test_racing_starts_with_what_was_good_nearby(few, catalogue):
     assert any("light" in label for label in late)
 
 
+def test_what_is_free_of_contention_enters_where_rounds_are_dear(catalogue):
+    """Its tokens cost too much for short blocks, so it promised nothing."""
+
+    def seconds(label, block):
+        is_free = label.startswith("phased(sync=receiver") or label.startswith("phased(sync=sender")
+        return 2.3e-6 * block * ((3.0 if block < 65536 else 0.5) if is_free else 1.0)
+
+    cells = {}
+    sizes = [64, 4096, 262144]
+    answer(
+        STRATEGIES["racing"](cells, task(catalogue.variants(8), sizes, EFFORTS["normal"])),
+        seconds,
+        0.01,
+    )
+    assert cells[8, 262144].best().is_contention_free
+
+
 def test_what_cannot_be_fast_enough_is_not_tried(catalogue):
     """Doubling sends eight times as much as must be."""
     variants = [catalogue.variant(x) for x in ("native", "ring(sync=none)", "doubling")]
@@ -284,7 +301,7 @@ def test_a_second_table_serves_where_needs_are_not_met(catalogue):
 
 
 def test_who_loses_at_the_next_block_stands_on_the_brink(few):
-    """The ring is 5 % ahead at 8 KiB without a loss, but loses at 16 KiB what the light one keeps."""
+    """The ring is 5 % ahead at 8 KiB without a loss, but loses segments at 16 KiB."""
     low = filled(few, 8192, ring=[1e-2] * 9, light=[1.05e-2] * 9)
     high = filled(few, 16384, ring=[2e-2] * 9, light=[2.1e-2] * 9)
     assert decide_table([low, high], [8192, 16384], few[0]).choice(8192) == few[1]

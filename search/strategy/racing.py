@@ -164,8 +164,9 @@ def _race(cells: Cells, task: Task, block: int, worst: float) -> Search:
 
 def entrants(task: Task, promises: Promises, block: int, worst: float) -> list[Variant]:
     """Who enters a cell: the library's own, the most promising of each algorithm, with and without
-    synchronisation, and as many more as the slot affords, simplest first. Of variants that were
-    never timed only the coarse ones; what is beside them comes later."""
+    synchronisation, and as many more as the slot affords, simplest first; where rounds are dear
+    only the few most promising and one that is free of contention. Of variants that were never
+    timed only the coarse ones; what is beside them comes later."""
     native, *others = task.at(block)
     seen = {v for v in promises.variants() if v.fits(task.ranks, block, task.each)} - {native}
     seconds = promises.seconds(block)
@@ -179,8 +180,10 @@ def entrants(task: Task, promises: Promises, block: int, worst: float) -> list[V
     budget = task.slot * (ENTRY_SHARE if promises.is_known(block) else UNKNOWN_SHARE)
     is_dear = COST_IN_ROUNDS * FEWEST * seconds > task.slot
     worst = min(worst, DEAR) if is_dear else worst
+    # Where tokens cost more than blocks it promised little, but what is long must not contend.
+    free = [v for v in ranked if is_dear and v.is_contention_free][:1]
     chosen = [native]
-    for variant in sorted(ranked, key=lambda v: v not in first.values()):
+    for variant in sorted(ranked, key=lambda v: (v not in free, v not in first.values())):
         budget -= COST_IN_ROUNDS * promises.visit(block, promise[variant])
         is_affordable = budget >= 0 or (variant in first.values() and not is_dear)
         if len(chosen) <= FEWEST or (promise[variant] <= worst and is_affordable):
