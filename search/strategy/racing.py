@@ -99,7 +99,8 @@ def coarse(sizes: Sequence[int]) -> list[int]:
 
 def _meet_neighbours(cells: Cells, task: Task) -> Search:
     """The winner of a size was not tried at the next one if it promised nothing when that came:
-    there it meets the winner now, until no winner is new to a neighbour."""
+    there it meets the winner now, until no winner is new to a neighbour. Where rounds are dear two
+    forms of one algorithm need not meet."""
     is_news = True
     while is_news:
         is_news = False
@@ -108,9 +109,16 @@ def _meet_neighbours(cells: Cells, task: Task) -> Search:
         for here, there in [*pairs, *((high, low) for low, high in pairs)]:
             guest, host = choose(here, None), choose(there, None)
             is_known = guest in there.rounds or guest in there.failures
-            if not is_known and guest in task.at(there.block):
+            is_same = guest.body.algorithm == host.body.algorithm
+            is_worth_it = not is_same or not _is_dear(there.score(host), task)
+            if not is_known and is_worth_it and guest in task.at(there.block):
                 is_news = True
                 yield from _meet(cells[there.ranks, there.block], [host, guest], task)
+
+
+def _is_dear(seconds: float, task: Task) -> bool:
+    """Whether a few calls of so many seconds take up the slot."""
+    return COST_IN_ROUNDS * FEWEST * seconds > task.slot
 
 
 def _meet(cell: Cell, both: list[Variant], task: Task) -> Search:
@@ -126,7 +134,7 @@ def _look_between(cells: Cells, task: Task) -> Search:
     blocks = sorted(cell.block for cell in _measured(cells, task))
     for low, high in zip(blocks, blocks[1:]):
         middle = between(low, high)
-        is_dear = COST_IN_ROUNDS * FEWEST * _promises(cells, task).seconds(middle) > task.slot
+        is_dear = _is_dear(_promises(cells, task).seconds(middle), task)
         if high >= WIDE * low and not is_dear and not _agree(cells, task, low, high):
             yield from _race(cells, half, middle, CONTENDER)
 
@@ -178,7 +186,7 @@ def entrants(task: Task, promises: Promises, block: int, worst: float) -> list[V
     ranked = sorted(promise, key=lambda v: (promise[v], v.simplicity))
     first = {(v.body.algorithm.name, v.is_synchronised): v for v in reversed(ranked)}
     budget = task.slot * (ENTRY_SHARE if promises.is_known(block) else UNKNOWN_SHARE)
-    is_dear = COST_IN_ROUNDS * FEWEST * seconds > task.slot
+    is_dear = _is_dear(seconds, task)
     worst = min(worst, DEAR) if is_dear else worst
     # Where tokens cost more than blocks it promised little, but what is long must not contend.
     free = [v for v in ranked if is_dear and v.is_contention_free][:1]
