@@ -221,11 +221,11 @@ def test_a_time_limit_is_kept_and_what_is_open_is_said(tuned, tools, place, tmp_
     (tmp_path / "tiny.conf").write_text(TINY)
     begin = time.monotonic()
     done = configure(
-        tools, tmp_path, "--emulate=tiny.conf", "--sizes=1,64,8K,1M", "--time-limit=16",
+        tools, tmp_path, "--emulate=tiny.conf", "--sizes=1,64,8K,16M", "--time-limit=30",
         "--accept-noise",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert time.monotonic() - begin < 16 + 10  # and compiling
+    assert time.monotonic() - begin < 30 + 10
     assert "the time limit came first" in done.stdout
     assert "uncertain: nothing is measured beyond" in done.stdout
     text = (tmp_path / "generated" / "alltoall.c").read_text()
@@ -238,7 +238,7 @@ def test_a_time_limit_is_kept_and_what_is_open_is_said(tuned, tools, place, tmp_
 
 
 def test_hosts_with_two_ranks_try_leaders(tools, tmp_path):
-    (tmp_path / "tiny.conf").write_text(TINY)
+    (tmp_path / "tiny.conf").write_text(TINY.replace("LinkSpeed=20", "LinkSpeed=5"))
     done = configure(
         tools, tmp_path, "--emulate=tiny.conf", "--emulate-slots=2", "--sizes=64,8K",
         "--only=ring", "--accept-noise",

@@ -71,11 +71,18 @@ MORE = [
 ]
 
 
-def labels_for(catalogue, ranks):
-    """Every variant; rankings other than the ranks' own on some numbers of ranks only."""
-    rankings = {None, "index"} | ({"switch", "interleaved"} if ranks in (5, 7) else set())
-    variants = catalogue.variants(ranks, record=True)
-    return [v.label for v in variants if v.named("ranking") in rankings] + MORE
+def labels_for(catalogue, ranks, every=False):
+    """Variants, and some labels with more in them; ``every`` with each optional parameter, too."""
+    return MORE + [
+        variant.label
+        for variant in catalogue.variants(ranks, record=True)
+        if every or variant in (variant.plain, in_mesh(variant.plain))
+    ]
+
+
+def in_mesh(variant):
+    """The same in a mesh."""
+    return replace(variant, values=tuple((n, int(n == "hops") or v) for n, v in variant.values))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +98,7 @@ def program(tools, subject, tmp_path_factory):
 
 @pytest.mark.parametrize("ranks", RANKS)
 def test_every_variant(tools, program, catalogue, patient, ranks):
-    labels = labels_for(catalogue, ranks)
+    labels = labels_for(catalogue, ranks, every=ranks < 8)
     passed, failed, said = run(tools, program, ranks, labels, patient)
     assert failed == 0, said
     assert passed >= ranks * 10 * len(labels)
@@ -102,7 +109,11 @@ def test_several_ranks_a_host(tools, program, catalogue, patient, per_host, lead
     """Leaders where hosts have as many ranks as each other, and where they have not."""
     options = [*patient, "-genv", "CONFORMANCE_PER_HOST", str(per_host)]
     phased = [label for label in labels_for(catalogue, 7) if label.startswith("phased")]
-    led = {v.body: v for v in catalogue.variants(16, record=True) if "leaders" in dict(v.values)}
+    led = {
+        (v.body.algorithm.name, v.is_synchronised): v
+        for v in catalogue.variants(16)
+        if "leaders" in dict(v.values)
+    }
     for ranks in (7, 16):
         labels = phased + [
             replace(variant, values=(*dict(variant.values, leaders=some).items(),)).label
@@ -136,7 +147,7 @@ def test_sanitizers_find_nothing(tools, subject, catalogue, tmp_path):
             "-n",
             "5",
             str(program),
-            *(label for label in labels_for(catalogue, 5) if "ranking" not in label),
+            *labels_for(catalogue, 5),
         ],
         capture_output=True,
         text=True,
