@@ -110,12 +110,17 @@ def _render_body(environment: Environment, body: Body) -> _RenderedBody:
     )
 
 
-def _needed_helpers(environment: Environment, bodies: Iterable[_RenderedBody]) -> list[Markup]:
-    """The helpers that the bodies use, directly or through others, in the file's order."""
+def _needed_helpers(
+    environment: Environment, bodies: Iterable[_RenderedBody], leaders: bool
+) -> list[Markup]:
+    """The helpers that the bodies use, and what passes blocks to and from leaders, directly or
+    through others, in the file's order."""
     module = environment.get_template("helpers.j2").module
     helpers = {name: getattr(module, name)() for name in vars(module) if name.startswith("atall_")}
     needed: set[str] = set()
     waiting = [f"{body.text} {body.serves}" for body in bodies]
+    if leaders:
+        waiting.append(Path(str(environment.get_template("by_hosts.j2").filename)).read_text())
     while waiting:
         used = set(re.findall(r"\batall_\w+", waiting.pop())) & helpers.keys() - needed
         needed |= used
@@ -238,7 +243,7 @@ def emit_c(
         scratch_block=SCRATCH_BLOCK,
         scratch_most=SCRATCH_MOST,
         leaders=leaders,
-        helpers=_needed_helpers(environment, bodies),
+        helpers=_needed_helpers(environment, bodies, leaders),
         bodies=bodies,
         tables=_tables(decision, numbers),
     )

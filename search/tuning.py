@@ -144,7 +144,8 @@ def uncertain(cells: Cells, tasks: Sequence[Task]) -> tuple[str, ...]:
             if others:
                 names = ", ".join(v.label for v in [cell.best(finalists), *others][:4])
                 lines.append(f"{where}: {names} are not told apart")
-        reached = [block for (ranks, block), cell in cells.items() if ranks == task.ranks]
+        mine = [cell for cell in cells.values() if cell.ranks == task.ranks and cell.rounds]
+        reached = [cell.block for cell in mine]
         if not reached or max(reached) < max(task.sizes):
             beyond = f"beyond {size_text(max(reached))}" if reached else "at any size"
             lines.append(f"nothing is measured {beyond} on {task.ranks} ranks")

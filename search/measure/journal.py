@@ -172,7 +172,7 @@ def _content(record: Record) -> dict[str, Any]:
         "seconds": sample.calls,
         "scheme": record.scheme,
         "launch": record.launch,
-        "spent": round(sample.spent, 4),
+        "spent": sample.spent,
         **{key: value for key, value in troubles.items() if value},
     }
 

@@ -56,13 +56,14 @@ class Sample:
 
 
 def sample_of(answer: Mapping[str, Any], spent: float = 0.0) -> Sample:
-    """A sample of what the measuring job answers to ``time``."""
+    """A sample of what the measuring job answers to ``time``; as it will be read from a journal, so
+    that a search decides the same again."""
     return Sample(
         tuple(answer["seconds"]),
         tuple((host, count) for host, count in answer["resent"]),
         answer["timeouts"],
         tuple(answer.get("late", ())),
-        spent,
+        round(spent, 4),
     )
 
 
