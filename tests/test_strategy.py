@@ -275,9 +275,10 @@ def test_what_is_free_of_contention_enters_where_rounds_are_dear(catalogue):
 def test_what_cannot_be_fast_enough_is_not_tried(catalogue):
     """Doubling sends eight times as much as must be."""
     variants = [catalogue.variant(x) for x in ("native", "ring(sync=none)", "doubling")]
-    mine = replace(task(variants, [64, 65536]), least=lambda v, n: 1e-8 * v.sent(8, n))
-    counted = answer(STRATEGIES["racing"]({}, mine), lambda label, n: 7e-8 * n + 1e-4, 0.01)
+    mine = replace(task(variants, [64, 65536]), least=lambda v, n: 1e-7 * v.sent(8, n))
+    counted = answer(STRATEGIES["racing"]({}, mine), lambda label, n: 7e-7 * n + 1e-4, 0.01)
     assert {n for label, n in counted if label == "doubling"} == {64}
+    assert {n for label, n in counted if label == "ring(sync=none)"} == {64, 65536}
 
 
 def test_several_launches_are_asked_for(few):

@@ -178,11 +178,10 @@ def entrants(task: Task, promises: Promises, block: int, worst: float) -> list[V
     native, *others = task.at(block)
     seen = {v for v in promises.variants() if v.fits(task.ranks, block, task.each)} - {native}
     seconds = promises.seconds(block)
-    promise = {
-        v: promises.of(v, block)
-        for v in seen.union(v for v in others if v.is_coarse)
-        if not seconds or task.least(v, block) <= HOPELESS * seconds
-    }
+    known = seen.union(v for v in others if v.is_coarse)
+    least = {v: task.least(v, block) for v in known}
+    best = max(seconds, min(least.values(), default=0.0)) if seconds else math.inf
+    promise = {v: promises.of(v, block) for v in known if least[v] <= HOPELESS * best}
     ranked = sorted(promise, key=lambda v: (promise[v], v.simplicity))
     first = {(v.body.algorithm.name, v.is_synchronised): v for v in reversed(ranked)}
     budget = task.slot * (ENTRY_SHARE if promises.is_known(block) else UNKNOWN_SHARE)
