@@ -237,29 +237,6 @@ def test_a_time_limit_is_kept_and_what_is_open_is_said(tuned, tools, place, tmp_
     assert "--time-limit=" in done.stderr
 
 
-def test_hosts_with_two_ranks_try_leaders(tools, tmp_path):
-    (tmp_path / "tiny.conf").write_text(TINY.replace("LinkSpeed=20", "LinkSpeed=5"))
-    done = configure(
-        tools, tmp_path, "--emulate=tiny.conf", "--emulate-slots=2", "--sizes=64",
-        "--only=ring", "--strategy=exhaustive", "--accept-noise",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "8 ranks on 4 emulated hosts" in done.stdout
-    journal = (tmp_path / "build" / "measurements.jsonl").read_text()
-    assert '"label": "ring(sync=none,leaders=2)"' in journal
-    assert "failure" not in journal
-    path = tmp_path / "generated" / "decision.toml"
-    path.write_text(
-        'schema = 1\n[[table]]\nranks = 8\nrow = [{variant = "ring(sync=none,leaders=1)"}]\n'
-    )
-    assert search(tmp_path, "emit").returncode == 0
-    text = (tmp_path / "generated" / "alltoall.c").read_text()
-    assert "{ SIZE_MAX, ATALL_RING_NONE, { .leaders = 1 } }" in text
-    done = search(tmp_path, "bench", "--sizes", "64", "--launches", "1")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "ring(sync=none,leaders=1)" in done.stdout
-
-
 def test_presets_are_emitted(tools, tmp_path):
     done = configure(tools, tmp_path, "--preset=lam")
     assert done.returncode == 0, done.stderr
