@@ -110,8 +110,10 @@ static inline void quiet_answer(double seconds)
         };
         for (int i = 0; i < SEEN; i++)
             all[i * team.ranks + team.rank] = seen[i];
-        quiet_sleep(seconds); /* nobody's barrier while others still look */
+    } else {
+        quiet_sleep(seconds);
     }
+    quiet_sleep(seconds); /* nobody's barrier while others still look */
     harness_barrier();
     PMPI_Allreduce(MPI_IN_PLACE, all, (int)entries, MPI_DOUBLE, MPI_MAX, team.harness);
     for (int i = 0; team.rank == 0 && i < SEEN; i++) {

@@ -221,11 +221,11 @@ def test_a_time_limit_is_kept_and_what_is_open_is_said(tuned, tools, place, tmp_
     (tmp_path / "tiny.conf").write_text(TINY)
     begin = time.monotonic()
     done = configure(
-        tools, tmp_path, "--emulate=tiny.conf", "--sizes=1,64,8K,16M", "--time-limit=40",
+        tools, tmp_path, "--emulate=tiny.conf", "--sizes=1,64,8K,16M", "--time-limit=30",
         "--accept-noise",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert time.monotonic() - begin < 40 + 15
+    assert time.monotonic() - begin < 30 + 15
     assert "the time limit came first" in done.stdout
     assert "uncertain: nothing is measured beyond" in done.stdout
     text = (tmp_path / "generated" / "alltoall.c").read_text()
@@ -235,6 +235,29 @@ def test_a_time_limit_is_kept_and_what_is_open_is_said(tuned, tools, place, tmp_
     )
     assert done.returncode == 1
     assert "--time-limit=" in done.stderr
+
+
+def test_hosts_with_two_ranks_try_leaders(tools, tmp_path):
+    (tmp_path / "tiny.conf").write_text(TINY)
+    done = configure(
+        tools, tmp_path, "--emulate=tiny.conf", "--emulate-slots=2", "--sizes=64",
+        "--only=ring", "--effort=quick", "--accept-noise",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "8 ranks on 4 emulated hosts" in done.stdout
+    journal = (tmp_path / "build" / "measurements.jsonl").read_text()
+    assert '"label": "ring(sync=none,leaders=1)"' in journal
+    assert "failure" not in journal
+    path = tmp_path / "generated" / "decision.toml"
+    path.write_text(
+        'schema = 1\n[[table]]\nranks = 8\nrow = [{variant = "ring(sync=none,leaders=1)"}]\n'
+    )
+    assert search(tmp_path, "emit").returncode == 0
+    text = (tmp_path / "generated" / "alltoall.c").read_text()
+    assert "{ SIZE_MAX, ATALL_RING_NONE, { .leaders = 1 } }" in text
+    done = search(tmp_path, "bench", "--sizes", "64", "--launches", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ring(sync=none,leaders=1)" in done.stdout
 
 
 def test_presets_are_emitted(tools, tmp_path):

@@ -58,6 +58,13 @@ def test_what_is_below_the_bounds_is_no_trouble():
     watch.look(quiet())
     small = quiet(bytes0=0.01 * 100e6 / 8, bytes1=0.01 * 1000e6 / 8, tasks1=1, work0=1.2e-4)
     assert watch.look(small) == []
+
+
+def test_late_acknowledgements_on_a_slow_link_are_our_own():
+    watch = Gates(HOSTS, {"n0": 5.0, "n1": 5.0}, "remote")
+    assert watch.look(quiet(bytes0=0.1 * 5e6 / 8)) == []
+    (trouble,) = watch.look(quiet(bytes0=0.3 * 5e6 / 8))
+    assert "1.5 Mbit/s of somebody else's traffic" in trouble
     assert gates("emulated").look(quiet(tasks0=1, tasks1=1))  # all hosts share the processors
     assert gates("emulated").look(quiet(tasks1=1)) == []  # one of ours, passing by
     assert gates("local").look(quiet(tasks1=9, bytes0=1e9)) == []

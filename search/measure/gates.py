@@ -13,6 +13,8 @@ from search.measure.samples import TAIL, Sample
 
 FOREIGN_SHARE = 0.02
 """Traffic of others beyond this share of a host's link makes rounds void."""
+OWN_TRAFFIC = 100e3
+"""Bytes a second that look foreign where links are slow, and are our own late acknowledgements."""
 ASSUMED_MBIT = 1000.0
 """A link whose speed nobody told."""
 SLOWER = 1.3
@@ -60,7 +62,7 @@ class Gates:
     def _wires(self, host: str, bytes_a_second: float, carrier: float) -> list[str]:
         troubles = []
         rate = (self.mbit.get(host) or ASSUMED_MBIT) * 1e6 / 8
-        if bytes_a_second > FOREIGN_SHARE * rate:
+        if bytes_a_second > max(FOREIGN_SHARE * rate, OWN_TRAFFIC):
             foreign = bytes_a_second * 8 / 1e6
             troubles.append(f"host {host}: {foreign:.3g} Mbit/s of somebody else's traffic")
         if carrier != self._carrier.setdefault(host, carrier):
