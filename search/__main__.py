@@ -11,6 +11,7 @@ from pathlib import Path
 
 from search.errors import AtallError, Interrupted, UserError
 
+JOURNAL_STAGES = ("compare-strategies", "families")
 STAGES = (
     "configure",
     "generic",
@@ -22,7 +23,7 @@ STAGES = (
     "report",
     "timeline",
     "list",
-    "compare-strategies",
+    *JOURNAL_STAGES,
 )
 
 
@@ -64,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     """The options of all stages; configure --help documents those of configure."""
     top = _Parser(prog="search", allow_abbrev=False)
     top.add_argument("stage", choices=STAGES)
-    top.add_argument("journals", metavar="JOURNAL", nargs="*", help="for compare-strategies")
+    top.add_argument("journals", metavar="JOURNAL", nargs="*", help="of a tuning, to read")
     top.add_argument("--emulate", metavar="FILE")
     top.add_argument("--emulate-buffer", dest="buffer", type=size, default=32768)
     top.add_argument("--emulate-slots", dest="slots", type=count, default=1)
@@ -100,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a stage; every foreseen failure is one line on standard error and its exit code."""
     try:
         options = parser().parse_args(argv)
-        if options.journals and options.stage != "compare-strategies":
+        if options.journals and options.stage not in JOURNAL_STAGES:
             raise UserError(f"unknown argument: {options.journals[0]} (--help shows what there is)")
         signal.signal(signal.SIGTERM, _interrupt)
         signal.signal(signal.SIGHUP, _interrupt)

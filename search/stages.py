@@ -19,12 +19,13 @@ from search.decide import decide
 from search.decision import Decision, hashed_tree, read_decision, write_decision
 from search.emission import emit_c, emit_h
 from search.errors import EnvironmentFailure, UserError
+from search.families import compare_families
 from search.files import write_whole
 from search.measure import bench as benchmark
 from search.measure import timeline
 from search.measure.compare import compare_strategies
 from search.measure.job import Job, JobLost
-from search.measure.journal import Journal, any_journal
+from search.measure.journal import Journal, Record, any_journal
 from search.measure.probe import probe, read_machine, write_machine
 from search.progress import size_text
 from search.strategy.cell import cells_of
@@ -68,7 +69,11 @@ def run(options: Namespace, root: Path) -> None:
     elif options.stage == "report":
         report_stage(console, place, catalogue)
     elif options.stage == "compare-strategies":
-        compare_stage(console, catalogue, options)
+        for name, records in named_journals(options):
+            compare_strategies(console, name, records, catalogue)
+    elif options.stage == "families":
+        for _, records in named_journals(options):
+            compare_families(console, records, catalogue)
     elif options.stage == "configure":
         configure_cluster(console, options, place, catalogue)
         cluster, _ = read_cluster(place.cluster)
@@ -102,13 +107,11 @@ def cluster_stage(
                 tune(console, site, place, catalogue, job, begin)
 
 
-def compare_stage(console: Console, catalogue: Catalogue, options: Namespace) -> None:
-    """Replay recorded journals under every strategy."""
+def named_journals(options: Namespace) -> list[tuple[str, list[Record]]]:
+    """The journals on the command line: their names and records."""
     if not options.journals:
-        raise UserError("compare-strategies JOURNAL: a journal of an exhaustive search is expected")
-    for name in options.journals:
-        journal = any_journal(Path(name))
-        compare_strategies(console, name, journal.records, catalogue)
+        raise UserError(f"{options.stage} JOURNAL: a journal of an exhaustive search is expected")
+    return [(name, any_journal(Path(name)).records) for name in options.journals]
 
 
 def configure_cluster(

@@ -8,6 +8,8 @@ import pytest
 from rich.console import Console
 
 from search.decide import decide, decide_table
+from search.families import compare_families
+from search.measure import compare as comparison
 from search.measure.compare import compare_strategies
 from search.measure.journal import Record, any_journal
 from search.measure.recorded import Recorded
@@ -388,8 +390,9 @@ def test_efforts_differ():
 
 
 @pytest.mark.parametrize("path", DATA, ids=lambda path: Path(path).name.partition(".")[0])
-def test_racing_is_nearly_exhaustive_on_recorded_clusters(catalogue, path):
-    """Real exhaustive searches (tests/data/README.md), replayed in twenty orders of chance."""
+def test_racing_is_nearly_exhaustive_on_recorded_clusters(catalogue, monkeypatch, path):
+    """Real exhaustive searches (tests/data/README.md), replayed in some orders of chance."""
+    monkeypatch.setattr(comparison, "REPLAYS", 5)
     console = Console(width=120, quiet=True)
     results = compare_strategies(console, path.name, any_journal(path).records, catalogue)
     exhaustive, racing = (
@@ -398,3 +401,16 @@ def test_racing_is_nearly_exhaustive_on_recorded_clusters(catalogue, path):
     assert racing.seconds < 0.08 * exhaustive.seconds
     assert sum(racing.known) / len(racing.known) < 0.02
     assert exhaustive.visits > 5000
+
+
+def test_families_are_compared(catalogue, capsys):
+    path = next(path for path in DATA if "two-switches" in str(path))
+    found = compare_families(Console(), any_journal(path).records, catalogue)
+    said = capsys.readouterr().out
+    best = {block: next(iter(families)) for (_, block), families in found.items()}
+    assert best[16384] == "phased"
+    for block, row in zip(best, said.splitlines()[2:]):
+        assert "1.00" in row, block
+    idle = said.splitlines()[-1]
+    assert "never the best: " in idle
+    assert "phased" not in idle

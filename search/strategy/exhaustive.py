@@ -5,9 +5,10 @@ from __future__ import annotations
 from search.strategy.cell import Cell
 from search.strategy.request import Cells, Search, Task, play
 
-ROUNDS = ((12 << 10, 20), (1 << 62, 9))
-"""Rounds up to each block, fewer where calls are longer as in Faraj and Yuan, section 5, but never
-fewer than an interval of the median needs."""
+SHORT = 12 << 10
+MORE = 2.2
+"""Blocks up to SHORT have MORE times as many rounds as longer ones, which have the effort's least
+(Faraj and Yuan, section 5, have them so), never fewer than an interval of the median needs."""
 
 
 def exhaustive(cells: Cells, task: Task) -> Search:
@@ -15,5 +16,6 @@ def exhaustive(cells: Cells, task: Task) -> Search:
     for block in task.sizes:
         cell = cells.setdefault((task.ranks, block), Cell(task.ranks, block))
         alive = task.at(block)
-        for _ in range(next(rounds for most, rounds in ROUNDS if block <= most)):
+        least = task.rules.least
+        for _ in range(round(MORE * least) if block <= SHORT else least):
             alive = yield from play(cell, alive)
