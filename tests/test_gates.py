@@ -174,6 +174,24 @@ def test_rounds_since_the_last_look_are_void_too(catalogue, tmp_path, monkeypatc
     assert answers[-1].number > max(answers[-1].void)
 
 
+def test_a_disturbance_is_seen_within_a_long_round(catalogue, tmp_path, monkeypatch):
+    """It may be over before the round is."""
+    monkeypatch.setattr("search.measure.runner.LOOK_SECONDS", 0.0)
+    variants = tuple(catalogue.variant(x) for x in ("native", "ring(sync=none)", "bruck(radix=2)"))
+    journal, answers = Journal(tmp_path / "j", "f"), []
+
+    def search():
+        answers.append((yield Round(3, 8, variants)))
+
+    job = FakeJob([quiet(), quiet(), quiet(tasks1=3)])
+    runner = MeasuringRunner(job, lambda: job, journal, Watcher(), lambda block: 1e-3, gates())
+    runner.run(search())
+    assert answers[0].void == {0}
+    assert answers[0].number == 1
+    assert set(answers[0].outcomes) == set(variants)
+    assert len([record for record in journal.records if record.sample]) == 2 + 3
+
+
 def test_a_search_that_started_anew_finds_all_of_it_in_the_journal(catalogue, tmp_path):
     native = catalogue.variant("native")
 

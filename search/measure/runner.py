@@ -107,8 +107,8 @@ class MeasuringRunner:
             number = self._recorded.next_number(place)
             if place != self._place or not self._looked:
                 self._await_quiet(place)
-            outcomes = self._measure(wanted, number)
-            suspects, troubles = self._disturbed(place, number, outcomes)
+            outcomes, seen = self._measure(wanted, number)
+            suspects, troubles = self._disturbed(place, number, outcomes, seen)
             if not troubles:
                 return Answer(number, outcomes, void)
             void |= suspects
@@ -125,14 +125,23 @@ class MeasuringRunner:
         }
         return Answer(number, outcomes)
 
-    def _measure(self, wanted: Round, number: int) -> Outcomes:
-        """All variants once in random order."""
+    def _measure(self, wanted: Round, number: int) -> tuple[Outcomes, list[str]]:
+        """All variants once in random order, and what a look saw that ended the round."""
         place = wanted.ranks, wanted.block
-        self._since_look.add(number)
         order = list(wanted.variants)
         self._random.shuffle(order)
-        outcomes = {variant: self._visit(variant, place, number) for variant in order}
-        return {variant: outcomes[variant] for variant in wanted.variants}
+        outcomes: dict[Variant, Outcome] = {}
+        seen: list[str] = []
+        for variant in order:
+            outcomes[variant] = self._visit(variant, place, number)
+            self._since_look.add(number)
+            if time.monotonic() - self._looked > LOOK_SECONDS:
+                seen = self._look(place)
+            if seen:
+                break
+        return {
+            variant: outcomes[variant] for variant in wanted.variants if variant in outcomes
+        }, seen
 
     def _remember(self, label: str, place: Place, sample: Sample) -> None:
         self._times.setdefault((label, place), []).append(sample.seconds)
@@ -150,18 +159,16 @@ class MeasuringRunner:
     # ---- noise
 
     def _disturbed(
-        self, place: Place, number: int, outcomes: Outcomes
+        self, place: Place, number: int, outcomes: Outcomes, seen: list[str]
     ) -> tuple[frozenset[int], list[str]]:
-        """Which rounds were disturbed, and by what: this one by an outage, all since the last look
-        by others at work."""
+        """Which rounds were disturbed, and by what: this one by an outage, all since the last good
+        look by others at work."""
         stalls = self._stalls(place, outcomes)
         suspects = {number} if stalls else set()
-        since = set(self._since_look)
-        seen = []
-        if stalls or time.monotonic() - self._looked > LOOK_SECONDS:
+        if stalls and not seen:
             seen = self._look(place)
         if seen:
-            suspects |= since
+            suspects |= self._since_look
         return frozenset(suspects), [*stalls, *seen]
 
     def _stalls(self, place: Place, outcomes: Outcomes) -> list[str]:
