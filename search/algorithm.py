@@ -311,9 +311,9 @@ class Variant:
         return "gamma" not in self.body.cost
 
     @property
-    def is_synchronised(self) -> bool:
-        """Whether something keeps its steps apart."""
-        return dict(self.body.binding).get("sync", "none") != "none"
+    def kind(self) -> tuple[str, bool]:
+        """Its family, and whether something keeps its steps apart."""
+        return self.body.algorithm.name, dict(self.body.binding).get("sync", "none") != "none"
 
     def near(self, ranks: int, each: int = 1) -> list[Variant]:
         """Those that differ in one parameter: in a number by one step, or by half a step of a walk;

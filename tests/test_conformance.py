@@ -117,11 +117,7 @@ def test_several_ranks_a_host(tools, program, catalogue, patient, per_host, lead
     """Leaders where hosts have as many ranks as each other, and where they have not."""
     options = [*patient, "-genv", "CONFORMANCE_PER_HOST", str(per_host)]
     phased = [label for label in labels_for(catalogue, 7) if label.startswith("phased")]
-    led = {
-        (v.body.algorithm.name, v.is_synchronised): v
-        for v in catalogue.variants(16)
-        if "leaders" in dict(v.values)
-    }
+    led = {v.kind: v for v in catalogue.variants(16) if "leaders" in dict(v.values)}
     for ranks in (7, 16):
         labels = phased + [
             replace(variant, values=(*dict(variant.values, leaders=some).items(),)).label

@@ -17,6 +17,7 @@ from search.measure.samples import Sample
 from search.strategy import STRATEGIES
 from search.strategy.cell import Cell, cells_of, choose
 from search.strategy.elimination import better_half, not_grossly_slow, not_rejected, undecided
+from search.strategy.promise import Promises
 from search.strategy.racing import coarse
 from search.strategy.request import EFFORTS, SIZES, Answer, Failure, Relaunch, Round, Rules, Task
 from search.strategy.three_steps import compare
@@ -104,6 +105,16 @@ def test_only_finalists_are_chosen(few):
     cell = filled(few, native=[1.0] * 9, ring=[0.5] * 3)
     assert cell.finalists == [few[0]]
     assert choose(cell, None) == few[0]
+
+
+def test_a_late_guest_does_not_send_the_others_home(few):
+    """It met the winner alone, who turned out to lose segments then."""
+    native, ring, light = few[:3]
+    cell = filled(few, native=[3.0] * 5, ring=[1.0] * 5, light=[1.04] * 5)
+    cell.rounds[few[3]] = {n: sample(1.5) for n in (5, 6, 7)}
+    cell.rounds[ring].update({n: Sample((1.0,), ((0, 40),)) for n in (5, 6, 7)})
+    assert set(cell.finalists) == set(few)
+    assert choose(cell, None) == light
 
 
 def test_pairs_are_of_the_same_round(few):
@@ -272,6 +283,17 @@ def test_what_is_free_of_contention_enters_where_rounds_are_dear(catalogue):
         0.01,
     )
     assert cells[8, 262144].best().is_contention_free
+
+
+def test_a_relative_promises_a_little_less(catalogue):
+    """So that what was never timed does not enter before what won."""
+    names = "ring(sync=none)", "phased(sync=receiver,segment=0,depth=1)"
+    native = catalogue.variant("native")
+    cell = Cell(8, 32768, {catalogue.variant(x): {0: sample(1.0)} for x in names})
+    promises = Promises([cell], [32768, 262144])
+    other = catalogue.variant("phased(sync=sender,segment=0,depth=1)")
+    assert 1.0 < promises.of(other, 262144) < 1.1
+    assert promises.of(native, 262144) == 1.0
 
 
 def test_what_cannot_be_fast_enough_is_not_tried(catalogue):

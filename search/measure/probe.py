@@ -29,8 +29,9 @@ SATURATED = 0.75
 ALLTOALL_SECONDS = 1.0
 PATIENCE = 60.0
 PINGPONGS = 50
-JUMP_PINGPONGS = 15
-JUMP = 0.2
+JUMP_PINGPONGS = ((4 << 10, 60), (1 << 62, 15))
+"""Ping-pongs with messages up to each size, of which the fastest counts."""
+JUMP = 0.15
 """A protocol matters if it makes a message take so much longer."""
 LONGEST_JUMP = 0.02
 
@@ -99,7 +100,8 @@ def _thresholds(cluster: Cluster, job: Job) -> tuple[int, ...]:
         return ()
 
     def one_way(size: int) -> float:
-        request = f"pingpong 0 {cluster.ranks - 1} {size} {JUMP_PINGPONGS}"
+        count = next(count for most, count in JUMP_PINGPONGS if size <= most)
+        request = f"pingpong 0 {cluster.ranks - 1} {size} {count}"
         return float(min(job.ask(request, PATIENCE)["seconds"]))
 
     return find_jumps(one_way)

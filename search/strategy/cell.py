@@ -50,13 +50,16 @@ class Cell:
 
     @property
     def finalists(self) -> list[Variant]:
-        """Those that were not given up: they took part in the last round. Of a part of a cell all
-        that have some rounds, since they were given up for what is not there."""
+        """Those that were not given up: they took part in the last round, or were timed as often
+        as one that did. Of a part of a cell all that have some rounds, since they were given up
+        for what is not there."""
         last = self.last
+        counts = {variant: len(self.rounds[variant]) for variant in self.variants}
         if self.is_part:
-            least = min(LEAST_PAIRS, max(len(rounds) for rounds in self.rounds.values()))
-            return [variant for variant in self.variants if len(self.rounds[variant]) >= least]
-        return [variant for variant in self.variants if last in self.rounds[variant]]
+            least = min(LEAST_PAIRS, max(counts.values()))
+        else:
+            least = min(count for v, count in counts.items() if last in self.rounds[v])
+        return [variant for variant, count in counts.items() if count >= least]
 
     def samples(self, variant: Variant) -> list[Sample]:
         """Those of a variant, in their order."""

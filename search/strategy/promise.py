@@ -71,12 +71,13 @@ class Promises:
         return math.pow(max(1.0, loss), self._weight(nearest.block, block))
 
     def _of_relative(self, variant: Variant, block: int) -> float:
-        """The promise of the most similar one that is known; 1 if none is."""
-        known = [v for v in self.variants() if v.body == variant.body]
-        if not known:
-            return 1.0
-        nearest = min(known, key=lambda v: (_distance(v, variant), v.simplicity))
-        return NOVELTY * self.of(nearest, block)
+        """The promise of the most similar one of the same body that is known, else of the best of
+        the same kind; 1 if none is."""
+        mine = [v for v in self.variants() if v.body == variant.body]
+        kin = [v for v in self.variants() if v.kind == variant.kind]
+        if mine:
+            return NOVELTY * self.of(min(mine, key=lambda v: _unlike(v, variant)), block)
+        return NOVELTY * min(self.of(v, block) for v in kin) if kin else 1.0
 
     def _weight(self, one: int, other: int) -> float:
         """How much one block tells of another: 1 if they are the same, 0 if they are FAR or the
@@ -114,7 +115,7 @@ def _line(one: _Scores, other: _Scores, variant: Variant, block: int) -> float:
     return max(1.0, math.exp(min(y + slope * (math.log(block) - x), STEEPEST)))
 
 
-def _distance(one: Variant, other: Variant) -> float:
-    """How different the numbers of two variants of a body are."""
+def _unlike(one: Variant, other: Variant) -> tuple[float, tuple[object, ...]]:
+    """How different the numbers of two variants of a body are; of equals the simpler first."""
     pairs = zip(one.values, other.values)
-    return sum(abs(math.log1p(a) - math.log1p(b)) for (_, a), (_, b) in pairs)
+    return sum(abs(math.log1p(a) - math.log1p(b)) for (_, a), (_, b) in pairs), one.simplicity

@@ -183,7 +183,7 @@ def entrants(task: Task, promises: Promises, block: int, worst: float) -> list[V
     best = max(seconds, min(least.values(), default=0.0)) if seconds else math.inf
     promise = {v: promises.of(v, block) for v in known if least[v] <= HOPELESS * best}
     ranked = sorted(promise, key=lambda v: (promise[v], v.simplicity))
-    first = {(v.body.algorithm.name, v.is_synchronised): v for v in reversed(ranked)}
+    first = {v.kind: v for v in reversed(ranked)}
     budget = task.slot * (ENTRY_SHARE if promises.is_known(block) else UNKNOWN_SHARE)
     is_dear = _is_dear(seconds, task)
     worst = min(worst, DEAR) if is_dear else worst
