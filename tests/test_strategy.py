@@ -18,7 +18,7 @@ from search.strategy import STRATEGIES
 from search.strategy.cell import Cell, cells_of, choose
 from search.strategy.elimination import better_half, not_grossly_slow, not_rejected, undecided
 from search.strategy.promise import Promises
-from search.strategy.racing import coarse
+from search.strategy.racing import coarse, entrants
 from search.strategy.request import EFFORTS, SIZES, Answer, Failure, Relaunch, Round, Rules, Task
 from search.strategy.three_steps import compare
 
@@ -294,6 +294,39 @@ def test_a_relative_promises_a_little_less(catalogue):
     other = catalogue.variant("phased(sync=sender,segment=0,depth=1)")
     assert 1.0 < promises.of(other, 262144) < 1.1
     assert promises.of(native, 262144) == 1.0
+
+
+def test_neighbours_winners_enter_whatever_they_promise(catalogue):
+    """What wins above may have lost below, and yet win between."""
+    variants = catalogue.variants(8)
+    light = catalogue.variant("ring(sync=light)")
+
+    def cell(block, seconds):
+        times = {v: seconds if v == light else 1.0 for v in variants}
+        return Cell(8, block, {v: {0: sample(x)} for v, x in times.items()})
+
+    mine = task(variants, [8192, 16384, 32768])
+    promises = Promises([cell(8192, 2.0), cell(32768, 0.9)], mine.sizes)
+    assert light not in entrants(mine, promises, 16384, 1.01)
+    assert light in entrants(mine, promises, 16384, 1.01, [light])
+
+
+def test_forms_of_one_algorithm_are_not_parted_where_rounds_are_dear(catalogue):
+    """A form wins at 64 KiB, another at 256 KiB: 128 KiB is not worth a minute."""
+    names = "phased(sync=sender,segment=0,depth=1)", "phased(sync=receiver,segment=0,depth=1)"
+    variants = [catalogue.variant(x) for x in ("native", *names)]
+
+    def seconds(label, block):
+        best = names[block > 128 << 10]
+        return block * 1e-5 * (1.0 if label == best else 1.1)
+
+    for slot, is_dear in ((0.5, True), (500.0, False)):
+        rules = replace(RULES, slot=slot)
+        sizes = [64 << 10, 128 << 10, 256 << 10]
+        mine = replace(task(variants, sizes, rules), between=False)
+        cells = {}
+        answer(STRATEGIES["racing"](cells, mine), seconds, 0.01)
+        assert ((8, 128 << 10) in cells) == (not is_dear)
 
 
 def test_what_cannot_be_fast_enough_is_not_tried(catalogue):

@@ -63,19 +63,13 @@ CONFIRMING_ROUNDS = 5
 def racing(cells: Cells, task: Task) -> Search:
     """Fill ``cells`` along the grid, then between sizes whose winners differ; then time the last
     few of each size again in as many more launches as the rules want."""
-    grid = coarse(task.sizes)
-    for block in grid:
+    for block in coarse(task.sizes):
         yield from _race(cells, task, block, HOPELESS)
-    waiting = list(zip(grid, grid[1:]))
-    while waiting:
-        low, high = waiting.pop(0)
-        inside = [block for block in task.sizes if low < block < high]
-        if not inside or _agree(cells, task, low, high):
-            continue
-        middle = min(inside, key=lambda block: abs(math.log(block * block / (low * high))))
-        yield from _race(cells, task, middle, CONTENDER)
-        waiting += [(low, middle), (middle, high)]
-    yield from _meet_neighbours(cells, task)
+    known = 0
+    while known < len(cells):
+        known = len(cells)
+        yield from _bisect(cells, task)
+        yield from _meet_neighbours(cells, task)
     if task.between:
         yield from _look_between(cells, task)
     for _ in range(task.rules.launches - 1):
@@ -84,6 +78,19 @@ def racing(cells: Cells, task: Task) -> Search:
             last = cell.finalists
             for _ in range(CONFIRMING_ROUNDS):
                 last = yield from play(cell, last)
+
+
+def _bisect(cells: Cells, task: Task) -> Search:
+    """Race at sizes between two whose winners differ, halfway first."""
+    blocks = sorted(cell.block for cell in _measured(cells, task))
+    waiting = list(zip(blocks, blocks[1:]))
+    while waiting:
+        low, high = waiting.pop(0)
+        inside = [block for block in task.sizes if low < block < high]
+        if inside and not _agree(cells, task, low, high):
+            middle = min(inside, key=lambda block: abs(math.log(block * block / (low * high))))
+            yield from _race(cells, task, middle, CONTENDER)
+            waiting += [(low, middle), (middle, high)]
 
 
 def coarse(sizes: Sequence[int]) -> list[int]:
@@ -149,18 +156,23 @@ def _promises(cells: Cells, task: Task) -> Promises:
 
 
 def _agree(cells: Cells, task: Task, low: int, high: int) -> bool:
-    """Whether the same variant serves both sizes."""
+    """Whether the same variant serves both sizes; where rounds are dear, the same algorithm."""
     measured = {cell.block: cell for cell in linked(_measured(cells, task))}
     one, other = measured.get(low), measured.get(high)
     if one is None or other is None:
         return True  # nothing works there: nothing to look for
     winner = choose(one, None)
-    return winner == choose(other, winner)
+    following = choose(other, winner)
+    is_same = following.body.algorithm == winner.body.algorithm
+    return winner == following or (is_same and _is_dear(other.score(following), task))
 
 
 def _race(cells: Cells, task: Task, block: int, worst: float) -> Search:
     """Fill the cell of a block."""
-    first = entrants(task, _promises(cells, task), block, worst)
+    near = linked(_measured(cells, task))
+    beside = [c for c in near if c.block < block][-1:] + [c for c in near if c.block > block][:1]
+    winners = [choose(cell, None) for cell in beside]
+    first = entrants(task, _promises(cells, task), block, worst, winners)
     cell = cells.setdefault((task.ranks, block), Cell(task.ranks, block))
     leaders = yield from _heats(cell, first, cells, task)
     yield from _settle(cell, leaders, task)
@@ -170,15 +182,17 @@ def _race(cells: Cells, task: Task, block: int, worst: float) -> Search:
         yield from _settle(cell, leaders, task)
 
 
-def entrants(task: Task, promises: Promises, block: int, worst: float) -> list[Variant]:
-    """Who enters a cell: the library's own, the most promising of each algorithm, with and without
-    synchronisation, and as many more as the slot affords, simplest first; where rounds are dear
-    only the few most promising and one that is free of contention. Of variants that were never
-    timed only the coarse ones; what is beside them comes later."""
-    native, *others = task.at(block)
+def entrants(
+    task: Task, promises: Promises, block: int, worst: float, sure: Sequence[Variant] = ()
+) -> list[Variant]:
+    """Who enters a cell: the library's own, those that are ``sure`` to, the most promising of each
+    algorithm, with and without synchronisation, and as many more as the slot affords, simplest
+    first; where rounds are dear only the few most promising and one that is free of contention. Of
+    variants that were never timed only the coarse ones; what is beside them comes later."""
+    native, *rest = task.at(block)
     seen = {v for v in promises.variants() if v.fits(task.ranks, block, task.each)} - {native}
     seconds = promises.seconds(block)
-    known = seen.union(v for v in others if v.is_coarse)
+    known = seen.union(v for v in rest if v.is_coarse)
     least = {v: task.least(v, block) for v in known}
     best = max(seconds, min(least.values(), default=0.0)) if seconds else math.inf
     promise = {v: promises.of(v, block) for v in known if least[v] <= HOPELESS * best}
@@ -189,8 +203,9 @@ def entrants(task: Task, promises: Promises, block: int, worst: float) -> list[V
     worst = min(worst, DEAR) if is_dear else worst
     # Where tokens cost more than blocks it promised little, but what is long must not contend.
     free = [v for v in ranked if is_dear and v.is_contention_free][:1]
-    chosen = [native]
-    for variant in sorted(ranked, key=lambda v: (v not in free, v not in first.values())):
+    chosen = [native, *(v for v in ranked if v in sure)]
+    others = [variant for variant in ranked if variant not in chosen]
+    for variant in sorted(others, key=lambda v: (v not in free, v not in first.values())):
         budget -= COST_IN_ROUNDS * promises.visit(block, promise[variant])
         is_affordable = budget >= 0 or (variant in first.values() and not is_dear)
         if len(chosen) <= FEWEST or (promise[variant] <= worst and is_affordable):
