@@ -33,14 +33,31 @@ bench:
 timeline:
 	$(Q)$(RUN) timeline $(if $(BLOCK),--block='$(BLOCK)') $(if $(VARIANT),--variant='$(VARIANT)')
 
-check:
+# Below DESTDIR, if it is set.
+install uninstall installcheck: config.mk
+	$(Q)$(RUN) $@ --prefix='$(PREFIX)' --destdir='$(DESTDIR)' --version='$(VERSION)'
+
+dist:
+	$(Q)git -C $(SOURCE) archive --prefix=atall-$(VERSION)/ -o $(CURDIR)/atall-$(VERSION).tar.gz HEAD
+
+# Linters and tests; with -full every variant on every number of ranks, with -oracle the proof by
+# mutation that what is wrong is found.
+check check-full check-oracle:
 	$(Q)$(SOURCE)/configure --no-create --quiet --with-check-tools \
 	  MPICC='$(MPICC)' MPIEXEC='$(MPIEXEC)' CFLAGS='$(CFLAGS)' --prefix='$(PREFIX)'
-	$(Q)$(MAKE) --no-print-directory run-check
+	$(Q)$(MAKE) --no-print-directory run-$@
+
+TESTS = ATALL_CONFIG=$(CURDIR)/config.mk $(PYTHON) -m pytest $(SOURCE)/tests -c $(SOURCE)/pyproject.toml
 
 run-check:
 	$(Q)cd $(SOURCE) && $(PYTHON) -m ruff check -q search tests && $(PYTHON) -m ruff format -q --check search tests && $(PYTHON) -m mypy
-	$(Q)ATALL_CONFIG=$(CURDIR)/config.mk $(PYTHON) -m pytest $(SOURCE)/tests -c $(SOURCE)/pyproject.toml
+	$(Q)$(TESTS) -m 'not full and not oracle'
+
+run-check-full:
+	$(Q)$(TESTS) -m full
+
+run-check-oracle:
+	$(Q)$(TESTS) -m oracle
 
 # After a wanted change of a template; then read the difference.
 golden:
@@ -52,4 +69,4 @@ clean:
 distclean: clean
 	rm -rf build config.mk config.log config.status generated/alltoall.c generated/alltoall.h generated/decision.toml .venv
 
-.PHONY: all check run-check golden probe tune decide emit bench report timeline list clean distclean
+.PHONY: all check check-full check-oracle run-check run-check-full run-check-oracle golden install uninstall installcheck dist probe tune decide emit bench report timeline list clean distclean

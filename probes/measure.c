@@ -459,8 +459,10 @@ static void make_team(int ranks)
     MPI_Comm_dup(made->comm, &made->harness);
     MPI_Comm_rank(made->comm, &made->rank);
     MPI_Comm_size(made->comm, &made->ranks);
-    require(atall_get_state(made->comm, &made->state) == MPI_SUCCESS &&
-                made->state != &atall_unserved,
+    struct atall_process *process;
+    require(atall_get_process(&process) == MPI_SUCCESS &&
+                atall_make_state(process, made->comm, &made->state) == MPI_SUCCESS &&
+                !made->state->unserved,
             "the communicator's state could not be made");
 }
 

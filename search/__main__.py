@@ -10,21 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from search.errors import AtallError, Interrupted, UserError
-
-JOURNAL_STAGES = ("compare-strategies", "families")
-STAGES = (
-    "configure",
-    "generic",
-    "probe",
-    "tune",
-    "decide",
-    "emit",
-    "bench",
-    "report",
-    "timeline",
-    "list",
-    *JOURNAL_STAGES,
-)
+from search.verbs import JOURNALS, STAGES
 
 
 def size(text: str) -> int:
@@ -81,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--effort", choices=("quick", "normal", "thorough"), default="normal")
     top.add_argument("--time-limit", type=count, metavar="SECONDS")
     top.add_argument("--sizes", type=sizes)
+    top.add_argument("--profile", metavar="FILE")
     top.add_argument("--only", type=names, default=())
     top.add_argument("--preset", choices=("mpich", "lam"), default="mpich")
     top.add_argument("--accept-noise", action="store_true")
@@ -90,6 +77,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--competitors", action="store_true")
     made.add_argument("--launches", type=count)
     made.add_argument("--cold", action="store_true")
+    made.add_argument("--prefix", metavar="DIRECTORY", default="/usr/local")
+    made.add_argument("--destdir", metavar="DIRECTORY", default="")
+    made.add_argument("--version", default="")
     resume = top.add_mutually_exclusive_group()
     resume.add_argument("--resume", dest="fresh", action="store_false", default=False)
     resume.add_argument("--fresh", dest="fresh", action="store_true")
@@ -101,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a stage; every foreseen failure is one line on standard error and its exit code."""
     try:
         options = parser().parse_args(argv)
-        if options.journals and options.stage not in JOURNAL_STAGES:
+        if options.journals and options.stage not in JOURNALS:
             raise UserError(f"unknown argument: {options.journals[0]} (--help shows what there is)")
         signal.signal(signal.SIGTERM, _interrupt)
         signal.signal(signal.SIGHUP, _interrupt)

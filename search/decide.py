@@ -24,20 +24,21 @@ def unknown_limit(ranks: int, block: int) -> float | None:
 
 def decide(
     cells: Mapping[Place, Cell],
-    sizes: Sequence[int],
+    sizes: Callable[[int], Sequence[int]],
     native: Variant,
     limit: Limit = unknown_limit,
 ) -> tuple[DecisionTable, ...]:
     """A table for each number of ranks that was measured, the largest first; behind them, for each
-    whose rows need something, one that rests on what needs nothing."""
+    whose rows need something, one that rests on what needs nothing. ``sizes`` gives the blocks that
+    were to be searched on so many ranks."""
     tables, free = [], []
     for ranks in sorted({ranks for ranks, _ in cells}, reverse=True):
         mine = [cell for (n, _), cell in cells.items() if n == ranks]
-        tables.append(decide_table(mine, sizes, native, limit))
+        tables.append(decide_table(mine, sizes(ranks), native, limit))
         if tables[-1].needs:
             needless = [c.restricted([v for v in c.rounds if not v.needs]) for c in mine]
             kept = [cell for cell in needless if cell.rounds]
-            free.append(decide_table(kept, sizes, native, limit))
+            free.append(decide_table(kept, sizes(ranks), native, limit))
     return (*tables, *free)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,6 +23,9 @@ from search.expression import as_c
 
 MOST_DEPTH = 2
 """Messages that may follow each other on a cable at a time in a planned exchange."""
+
+LIBRARY_WORDS = 2
+"""Of what an MPI library calls itself: its name and version."""
 
 SERVES = {"power_of_two": "atall_power_of_two", "topology": "atall_on_tree"}
 """The predicate in C of each need."""
@@ -40,6 +43,12 @@ def literal(text: str) -> Markup:
     if not re.fullmatch(r"[A-Za-z0-9 _=,.()+-]*", text):
         raise UserError(f"{text!r} cannot be a string in C")
     return Markup(f'"{text}"')
+
+
+def quoted(text: str) -> Markup:
+    """A C string literal of any text: what must not stand in one becomes a dot."""
+    plain = re.sub(r"[^ !#-\[\]-~]", ".", text)
+    return Markup('"' + re.sub(r"\?(?=\?)", ".", plain) + '"')
 
 
 def comment_text(text: str) -> Markup:
@@ -148,6 +157,7 @@ def _row(cutoff: Cutoff, numbers: Sequence[Number]) -> dict[str, Any]:
         "most": most,
         "constant": symbol(cutoff.variant.body.symbol.upper()),
         "numbers": Markup(", ".join(f".{name} = {value}" for name, value in values.items()) or "0"),
+        "label": literal(cutoff.variant.label),
     }
 
 
@@ -170,6 +180,26 @@ def _tables(decision: Decision, numbers: Sequence[Number]) -> list[dict[str, Any
         }
         for index, table in enumerate(decision.tables)
     ]
+
+
+MARK = "@(#)atall "
+"""Begins each line that atall-info prints, in whatever file it finds it."""
+
+
+def _info(decision: Decision) -> list[str]:
+    """What a file was tuned for and what its tables say, in lines."""
+    tuned = decision.tuned
+    lines = ["not tuned: published cut-offs"]
+    if tuned:
+        on = f"{tuned.get('ranks', '?')} ranks on {len(tuned.get('hosts', []))} host(s)"
+        name, mark = tuned.get("library", "?"), tuned.get("fingerprint", "?")
+        lines = [f"tuned with {name}, {on}; fingerprint {mark}"]
+    for table in decision.tables:
+        lines.append(f"table for {table.ranks or 'all numbers of'} ranks:")
+        for row in table.cutoffs:
+            most = "beyond" if row.most is None else f"to {row.most} bytes"
+            lines.append(f"  {most}: {row.variant.label}")
+    return [MARK + line for line in lines]
 
 
 def _uses_tree(decision: Decision) -> bool:
@@ -213,14 +243,15 @@ def emit_c(
     named = {row.variant.body.label for row in decision.rows} | {body.label for body in also}
     chosen = [b for b in catalogue.bodies() if all_bodies or b.label in named | {"native"}]
     bodies = [_render_body(environment, body) for body in chosen]
-    tuned = decision.tuned
+    tuned, info = decision.tuned, _info(decision)
+    library = str(tuned.get("library", ""))
     leaders = all_bodies or _has_leaders(decision)
     used = {number.name for body in chosen for number in body.numbers} | {"ranking"}
     used -= set() if leaders else {"leaders"}
     numbers = [number for number in catalogue.numbers if number.name in used]
     return environment.get_template("alltoall.c.j2").render(
         tuned=bool(tuned),
-        library=comment_text(str(tuned.get("library", ""))),
+        library=comment_text(library),
         ranks=int(tuned.get("ranks", 0)),
         hosts=len(tuned.get("hosts", [])),
         fingerprint=comment_text(str(tuned.get("fingerprint", ""))),
@@ -243,6 +274,10 @@ def emit_c(
         scratch_block=SCRATCH_BLOCK,
         scratch_most=SCRATCH_MOST,
         leaders=leaders,
+        info=[quoted(line) for line in info],
+        info_width=1 + max(map(len, info)),
+        mark_length=len(MARK),
+        library_words=[quoted(word) for word in library.split()[:LIBRARY_WORDS]],
         helpers=_needed_helpers(environment, bodies, leaders),
         bodies=bodies,
         tables=_tables(decision, numbers),
@@ -252,3 +287,11 @@ def emit_c(
 def emit_h(templates: Path) -> str:
     """alltoall.h."""
     return _environment(templates).get_template("alltoall.h.j2").render()
+
+
+def fill_template(path: Path, values: Mapping[str, str]) -> str:
+    """A template that is no C, such as a man page, with text in it as it is."""
+    environment = Environment(
+        undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False
+    )
+    return environment.from_string(path.read_text(encoding="utf-8")).render(values)

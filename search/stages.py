@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from search import install as installation
 from search.algorithm import Catalogue
 from search.cluster.hosts import make_cluster, read_cluster, write_cluster
 from search.cluster.site import Site, digest
@@ -27,12 +28,14 @@ from search.measure.compare import compare_strategies
 from search.measure.job import Job, JobLost
 from search.measure.journal import Journal, Record, any_journal
 from search.measure.probe import probe, read_machine, write_machine
+from search.profile import read_profile
 from search.progress import size_text
 from search.strategy.cell import cells_of
 from search.strategy.request import QUICK_SIZES, SIZES, Cells
 from search.summary import describe, list_catalogue, summary
 from search.toolchain import TEMPLATES, read_toolchain
 from search.tuning import Tuned, tune
+from search.verbs import INSTALLATION
 from search.workplace import (
     PRESETS,
     Workplace,
@@ -66,6 +69,8 @@ def run(options: Namespace, root: Path) -> None:
         decide_stage(place, catalogue)
     elif options.stage == "emit":
         emit_stage(console, place, catalogue)
+    elif options.stage in INSTALLATION:
+        installation_stage(console, place, catalogue, options)
     elif options.stage == "report":
         report_stage(console, place, catalogue)
     elif options.stage == "compare-strategies":
@@ -120,8 +125,10 @@ def configure_cluster(
     """Settle the cluster and the search's settings; write build/cluster.json."""
     cluster = make_cluster(options, os.environ)
     catalogue.variants(cluster.ranks, options.only)  # names must be known
+    profile = read_profile(Path(options.profile), cluster.ranks) if options.profile else {}
     settings = {
-        "ranks": options.np or [cluster.ranks],
+        "ranks": [*profile] or options.np or [cluster.ranks],
+        "profile": profile,
         "sizes": options.sizes or (QUICK_SIZES if options.effort == "quick" else SIZES),
         "own_sizes": bool(options.sizes),
         "strategy": options.strategy,
@@ -170,7 +177,12 @@ def decide_stage(place: Workplace, catalogue: Catalogue, tuned: Tuned | None = N
     _, cells = read_cells(place, catalogue)
     native = catalogue.variant("native")
     decision = Decision(
-        decide(cells, sizes_of(place, settings), native, lambda n, b: cluster.first(n).limit(b)),
+        decide(
+            cells,
+            lambda ranks: sizes_of(place, settings, ranks),
+            native,
+            lambda ranks, block: cluster.first(ranks).limit(block),
+        ),
         {
             "library": fields["library"],
             "ranks": cluster.ranks,
@@ -278,7 +290,7 @@ def bench_stage(
         competitors[f"preset {name}"] = partial(benchmark.chosen_label, preset, cluster.ranks)
     launches = options.launches or BENCH_LAUNCHES[effort]
     plan = benchmark.Plan(
-        options.sizes or benchmark.bench_sizes(sizes_of(place, settings)),
+        options.sizes or benchmark.bench_sizes(sizes_of(place, settings, max(settings["ranks"]))),
         BENCH_SECONDS[effort] * (1 + len(competitors) / 2) / launches,
         launches,
         competitors,
@@ -323,3 +335,21 @@ def report_stage(console: Console, place: Workplace, catalogue: Catalogue) -> No
     )
     report.write_report(path, findings)
     console.print(f"report: {path.relative_to(place.root)}")
+
+
+def installation_stage(
+    console: Console, place: Workplace, catalogue: Catalogue, options: Namespace
+) -> None:
+    """Install, take away, or try out; what is not made yet is made."""
+    tools = read_toolchain(place.root / "config.mk")
+    layout = installation.checked_layout(options.prefix, options.destdir)
+    if options.stage == "installcheck":
+        installation.check_installed(tools, layout, console.print)
+        return
+    if not (place.generated / "alltoall.c").exists():
+        emit_stage(console, place, catalogue)
+    if options.stage == "install":
+        installation.build_library(tools, place.generated, place.build)
+        installation.install(place.root, layout, options.version, console.print)
+    else:
+        installation.uninstall(place.root, layout, options.version, console.print)

@@ -113,7 +113,7 @@ def make_task(
     )
     return Task(
         ranks,
-        sizes_of(place, settings),
+        sizes_of(place, settings, ranks),
         tuple(variant for variant in variants if differs(variant)),
         EFFORTS[settings["effort"]],
         lambda variant: [v for v in variant.near(ranks, each) if differs(v)],

@@ -63,9 +63,11 @@ def read_identity(place: Workplace) -> dict[str, Any]:
         raise UserError("nothing is measured yet: run ./configure or 'make tune' first") from error
 
 
-def sizes_of(place: Workplace, settings: Mapping[str, Any]) -> tuple[int, ...]:
-    """The blocks to search, in bytes to each peer: those of the settings and, unless the user named
-    them, where the library changes its protocol and one byte past it."""
+def sizes_of(place: Workplace, settings: Mapping[str, Any], ranks: int) -> tuple[int, ...]:
+    """The blocks to search on so many ranks, in bytes to each peer: those of the settings and,
+    unless the user named them, where the library changes its protocol and one byte past it."""
+    if settings["profile"]:
+        return tuple(settings["profile"][str(ranks)])
     machine = read_machine(place.machine)
     sizes = set(settings["sizes"])
     jumps = machine.thresholds if machine and not settings["own_sizes"] else ()

@@ -185,7 +185,7 @@ def test_every_strategy_finds_the_cut_offs(few, strategy):
     answer(search, cost, noise=0.01, records=records)
     again = cells_of(records, few)
     assert {p: c.rounds for p, c in again.items()} == {p: c.rounds for p, c in cells.items()}
-    table = decide(again, sizes, few[0])[0]
+    table = decide(again, lambda _: sizes, few[0])[0]
     assert [c.variant.label for c in table.cutoffs] == [
         "bruck(radix=2)",
         "native",
@@ -211,7 +211,7 @@ def test_nothing_works_but_native_fails_not(few, strategy):
     cells = {}
     search = STRATEGIES[strategy](cells, task(few, [1, 64, 4096]))
     answer(search, lambda label, _: 1e-3 if label == "native" else "wrong data")
-    (table,) = decide(cells, [1, 64, 4096], few[0])
+    (table,) = decide(cells, lambda _: [1, 64, 4096], few[0])
     assert [c.variant.label for c in table.cutoffs] == ["native"]
 
 
@@ -353,7 +353,7 @@ def test_a_second_table_serves_where_needs_are_not_met(catalogue):
         for n in range(9)
         for v, t in zip(variants, (3.0, 2.0, 1.0))
     ]
-    tables = decide(cells_of(records, variants), [1, 1024], variants[0])
+    tables = decide(cells_of(records, variants), lambda _: [1, 1024], variants[0])
     assert [t.cutoffs[0].variant.label for t in tables] == ["pair(sync=none)", "ring(sync=none)"]
     assert not tables[1].needs
 
@@ -377,7 +377,7 @@ def test_the_second_table_has_finalists_of_its_own(catalogue):
         for v, t in zip(variants, (3.0, 2.0, 1.0))
         if n < 3 or v != variants[1]
     ]
-    tables = decide(cells_of(records, variants), [1], variants[0])
+    tables = decide(cells_of(records, variants), lambda _: [1], variants[0])
     assert [t.cutoffs[0].variant.label for t in tables] == ["pair(sync=none)", "ring(sync=none)"]
 
 
@@ -385,7 +385,7 @@ def test_every_number_of_ranks_has_a_table(catalogue, few):
     cells = {
         (n, 64): Cell(n, 64, filled(few, native=[1.0] * 9, ring=[0.5] * 9).rounds) for n in (4, 16)
     }
-    assert [t.ranks for t in decide(cells, [64], few[0])] == [16, 4]
+    assert [t.ranks for t in decide(cells, lambda _: [64], few[0])] == [16, 4]
 
 
 @pytest.mark.parametrize("ring, winner", [(0.5, "ring(sync=none)"), (2.0, "native")])

@@ -6,12 +6,17 @@
  * Made from generated/decision.toml. To change a row, edit it there and run "make emit"; when the
  * hardware, the network or the MPI library changes, run ./configure again.
  *
- * Use: compile this file with the program and call ATALL_Alltoall, which takes MPI_Alltoall's
- * arguments. In the environment, ATALL_VERBOSE=1 makes rank 0 say once per communicator which
- * table serves it, and ATALL_FORCE=LABEL forces one of the algorithms below.
+ * Use: compile this file with the program and call ATALL_Alltoall, which has MPI_Alltoall's
+ * arguments and meaning. Or leave the program as it is: with -DATALL_OVERRIDE the file defines
+ * MPI_Alltoall itself, with -DATALL_WRAP what "ld --wrap" asks for.
  *
- * Top to bottom: what a call looks like, helpers, one function for each algorithm in use,
- * the tables that choose among them, what is kept with a communicator, the entry.
+ * In the environment (of rank 0): ATALL_DISABLE=1 leaves all to the library, ATALL_FORCE=LABEL
+ * has one of the algorithms below serve all blocks, ATALL_VERBOSE=1 says which table serves a
+ * communicator, 2 its rows, too, and 0 suppresses warnings; ATALL_STATS=1 (or a file's name) counts
+ * calls and prints them in MPI_Finalize.
+ *
+ * Top to bottom: what a call looks like, helpers, one function for each algorithm in use, the
+ * tables that choose among them, what is kept with the process and with a communicator, the entry.
  *
  * SPDX-License-Identifier: 0BSD
  */
@@ -25,6 +30,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Of what older MPICHs' headers make of MPI_STATUSES_IGNORE. */
+#if defined MPICH_NUMVERSION && defined __GNUC__ && !defined __clang__
+#if MPICH_NUMVERSION < 40100000
+#pragma GCC diagnostic ignored "-Wstringop-overflow"
+#endif
+#endif
 
 /* Numbers that a row of a table passes to its algorithm. */
 struct atall_values {
@@ -86,6 +98,24 @@ struct atall_place {
         if (err_ != MPI_SUCCESS)                                                                   \
             return err_;                                                                           \
     } while (0)
+
+#ifdef ATALL_WRAP
+/* What PMPI_Alltoall was before the linker wrapped it, if it did. */
+int __real_PMPI_Alltoall(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm)
+    __attribute__((weak));
+#endif
+
+/* The library's own routine. */
+static int atall_library(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                         int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+#ifdef ATALL_WRAP
+    if (__real_PMPI_Alltoall)
+        return __real_PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+                                    comm);
+#endif
+    return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
 
 /* ---- what algorithms call ---------------------------------------------------------------- */
 
@@ -207,7 +237,7 @@ static bool atall_power_of_two(const struct atall_place *place)
 /* The library's own algorithm, which serves where nothing measured was faster. */
 static int atall_native(const struct atall_call *call)
 {
-    return PMPI_Alltoall(call->sendbuf, call->sendcount, call->sendtype, call->recvbuf,
+    return atall_library(call->sendbuf, call->sendcount, call->sendtype, call->recvbuf,
                          call->recvcount, call->recvtype, call->comm);
 }
 
@@ -351,6 +381,7 @@ struct atall_row {
     size_t most;
     int body;
     struct atall_values values;
+    const char *label;
 };
 
 struct atall_table {
@@ -362,21 +393,21 @@ struct atall_table {
 /* Published cut-offs, not measured; for those numbers of ranks that all its rows serve. */
 static const struct atall_row atall_rows_0[] = {
     /* MPICH: Bruck up to 256 bytes */
-    { 256, ATALL_BRUCK, { .radix = 2 } },
+    { 256, ATALL_BRUCK, { .radix = 2 }, "bruck(radix=2)" },
     /* MPICH: 32 at a time up to 32 KiB */
-    { 32768, ATALL_SIMPLE_SCATTERED, { .window = 32 } },
+    { 32768, ATALL_SIMPLE_SCATTERED, { .window = 32 }, "simple(order=scattered,window=32)" },
     /* MPICH: pairwise above, by xor on a power of two */
-    { SIZE_MAX, ATALL_PAIR_NONE, { 0 } },
+    { SIZE_MAX, ATALL_PAIR_NONE, { 0 }, "pair(sync=none)" },
 };
 
 /* Published cut-offs, not measured; for any number of ranks. */
 static const struct atall_row atall_rows_1[] = {
     /* MPICH: Bruck up to 256 bytes */
-    { 256, ATALL_BRUCK, { .radix = 2 } },
+    { 256, ATALL_BRUCK, { .radix = 2 }, "bruck(radix=2)" },
     /* MPICH: 32 at a time up to 32 KiB */
-    { 32768, ATALL_SIMPLE_SCATTERED, { .window = 32 } },
+    { 32768, ATALL_SIMPLE_SCATTERED, { .window = 32 }, "simple(order=scattered,window=32)" },
     /* MPICH: pairwise above, by distance otherwise */
-    { SIZE_MAX, ATALL_RING_NONE, { 0 } },
+    { SIZE_MAX, ATALL_RING_NONE, { 0 }, "ring(sync=none)" },
 };
 
 static const struct atall_table atall_tables[] = {
@@ -385,6 +416,22 @@ static const struct atall_table atall_tables[] = {
 };
 
 enum { ATALL_TABLES = sizeof atall_tables / sizeof atall_tables[0] };
+
+/* The same for people: atall-info finds it in every program and library with this file in it. */
+enum { ATALL_MARK = 10 };
+/* clang-format off */
+static const char atall_info[][62] = {
+    "@(#)atall not tuned: published cut-offs",
+    "@(#)atall table for all numbers of ranks:",
+    "@(#)atall   to 256 bytes: bruck(radix=2)",
+    "@(#)atall   to 32768 bytes: simple(order=scattered,window=32)",
+    "@(#)atall   beyond: pair(sync=none)",
+    "@(#)atall table for all numbers of ranks:",
+    "@(#)atall   to 256 bytes: bruck(radix=2)",
+    "@(#)atall   to 32768 bytes: simple(order=scattered,window=32)",
+    "@(#)atall   beyond: ring(sync=none)",
+};
+/* clang-format on */
 
 static bool atall_body_serves(int body, const struct atall_place *place)
 {
@@ -499,10 +546,98 @@ static bool atall_parse_label(const char *label, struct atall_row *row)
     return false;
 }
 
+/* ---- what is kept with the process -------------------------------------------------------- */
+
+/* Calls of one kind: as many ranks, as many bytes to each peer, served alike. */
+struct atall_count {
+    struct atall_count *next;
+    int ranks;
+    size_t block_bytes;
+    const char *served_by; /* a row's label, or why the library's own routine */
+    long long calls;
+    double seconds;
+};
+
+/* Made by the first call; MPI_Finalize frees it, through an attribute of MPI_COMM_SELF. */
+struct atall_process {
+    int key;           /* of the attribute that holds a communicator's state */
+    int verbose;       /* ATALL_VERBOSE; 0 where it is not set, -1 where it is 0 */
+    const char *stats; /* ATALL_STATS: NULL, "1" for standard error, or a file's name */
+    atomic_flag busy;  /* guards what follows */
+    struct atall_state *served;
+    int served_count;
+    struct atall_count *counts;
+};
+
+/* The only variable that changes; several threads may make the first call. */
+static _Atomic(struct atall_process *) atall_process;
+
+static void atall_lock(struct atall_process *process)
+{
+    while (atomic_flag_test_and_set_explicit(&process->busy, memory_order_acquire))
+        ;
+}
+
+static void atall_unlock(struct atall_process *process)
+{
+    atomic_flag_clear_explicit(&process->busy, memory_order_release);
+}
+
+/* ---- statistics: what the program called ---------------------------------------------------- */
+
+/* Add one call to those of its kind; without memory for a new kind it goes uncounted. */
+static void atall_count_call(struct atall_process *process, int ranks, size_t block_bytes,
+                             const char *served_by, double seconds)
+{
+    struct atall_count **place = &process->counts;
+    atall_lock(process);
+    while (*place && ((*place)->ranks != ranks || (*place)->block_bytes != block_bytes ||
+                      strcmp((*place)->served_by, served_by) != 0))
+        place = &(*place)->next;
+    if (!*place && (*place = (struct atall_count *)calloc(1, sizeof **place)))
+        **place = (struct atall_count){ NULL, ranks, block_bytes, served_by, 0, 0.0 };
+    if (*place) {
+        (*place)->calls++;
+        (*place)->seconds += seconds;
+    }
+    atall_unlock(process);
+}
+
+/* Rank 0 prints what it counted. */
+static void atall_print_counts(const struct atall_process *process)
+{
+    int rank = 0;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank != 0)
+        return;
+    bool to_file = strcmp(process->stats, "1") != 0;
+    FILE *file = to_file ? fopen(process->stats, "w") : stderr;
+    if (!file) {
+        fprintf(stderr, "ATALL: cannot write ATALL_STATS=%s\n", process->stats);
+        return;
+    }
+    fprintf(file, "# ATALL: rank 0's calls of MPI_Alltoall\n"
+                  "# ranks bytes-to-each-peer calls seconds served-by\n");
+    for (const struct atall_count *count = process->counts; count; count = count->next)
+        fprintf(file, "%d %zu %lld %.6f %s\n", count->ranks, count->block_bytes, count->calls,
+                count->seconds, count->served_by);
+    if (to_file && fclose(file) != 0)
+        fprintf(stderr, "ATALL: cannot write ATALL_STATS=%s\n", process->stats);
+}
+
 /* ---- what is kept with a communicator ---------------------------------------------------- */
 
+/* What a call must know of a datatype. */
+struct atall_type {
+    MPI_Datatype type;
+    MPI_Count size;
+    MPI_Aint extent;
+    bool plain; /* elements lie in memory one after the other as they do in a message */
+};
+
 struct atall_state {
-    MPI_Comm comm; /* the user's group, our messages */
+    const char *unserved; /* why the library's own routine has all calls; NULL: it has not */
+    MPI_Comm user, comm;  /* the user's; and one of the same group for our messages */
     int rank;
     struct atall_place place;
     int rows;
@@ -511,17 +646,23 @@ struct atall_state {
     MPI_Request *requests;
     char *scratch;
     size_t scratch_bytes; /* the same on all ranks */
+    char *copy;           /* of what is sent in place, obtained when that is asked for */
+    size_t copy_bytes;    /* the same on all ranks */
+    struct atall_type seen; /* the last plain one */
+    struct atall_state *next, **link; /* among those of the process */
 };
 
 enum {
     ATALL_SCRATCH_BLOCK = 1048576, /* scratch is kept for blocks up to this */
-    ATALL_SCRATCH_MOST = 67108864   /* and is never larger than this */
+    ATALL_SCRATCH_MOST = 67108864,   /* and is never larger than this */
+    ATALL_MOST_SERVED = 400 /* communicators: a library may have no more than 2048 */
 };
 
-/* Stands for a communicator that is not served: the library's own routine serves it. */
-static struct atall_state atall_unserved = { .comm = MPI_COMM_NULL };
-
-static atomic_int atall_key = MPI_KEYVAL_INVALID;
+/* Stand for communicators whose calls are the library's own. */
+static struct atall_state atall_between_groups = { .unserved = "an inter-communicator" };
+static struct atall_state atall_disabled = { .unserved = "ATALL_DISABLE" };
+static struct atall_state atall_too_many = { .unserved = "too many communicators" };
+static struct atall_state atall_no_memory = { .unserved = "no memory" };
 
 /* Bytes of scratch that a row wants for blocks of n. */
 static size_t atall_wanted(const struct atall_place *place, const struct atall_row *row, size_t n)
@@ -541,51 +682,77 @@ static size_t atall_row_scratch(const struct atall_place *place, const struct at
 
 static void atall_free_state(struct atall_state *state)
 {
-    if (!state || state == &atall_unserved)
+    if (!state || state->unserved)
         return;
     if (state->comm != MPI_COMM_NULL)
         PMPI_Comm_free(&state->comm);
     free(state->requests);
     free(state->scratch);
+    free(state->copy);
     free(state);
 }
 
 /* Called by MPI when the user's communicator is freed. */
-static int atall_delete_state(MPI_Comm comm, int key, void *state, void *extra)
+static int atall_delete_state(MPI_Comm comm, int key, void *value, void *extra)
 {
+    struct atall_state *state = (struct atall_state *)value;
+    struct atall_process *process = atomic_load(&atall_process);
     (void)comm, (void)key, (void)extra;
-    atall_free_state((struct atall_state *)state);
+    if (!state->unserved) {
+        atall_lock(process);
+        *state->link = state->next;
+        if (state->next)
+            state->next->link = state->link;
+        process->served_count--;
+        atall_unlock(process);
+    }
+    atall_free_state(state);
     return MPI_SUCCESS;
 }
 
-/* Rank 0 reads the environment for all, since only it is sure to have the user's. */
-static int atall_read_environment(struct atall_state *state)
+/* Say which table serves a communicator; in more words, what all tables say. */
+static void atall_announce(const struct atall_state *state, const struct atall_table *table,
+                           int verbose)
+{
+    if (verbose < 1)
+        return;
+    fprintf(stderr, "ATALL: communicator of %d ranks: ", state->place.ranks);
+    if (state->row == &state->forced)
+        fprintf(stderr, "forced %s\n", state->forced.label);
+    else
+        fprintf(stderr, "table for %d ranks\n", table->ranks);
+    for (size_t i = 0; verbose > 1 && i < sizeof atall_info / sizeof atall_info[0]; i++)
+        fprintf(stderr, "ATALL:   %s\n", atall_info[i] + ATALL_MARK);
+}
+
+/* Rank 0 reads ATALL_FORCE for all, since only it is sure to have the user's environment. */
+static int atall_choose_rows(struct atall_state *state, const struct atall_process *process)
 {
     const struct atall_table *table = atall_choose_table(&state->place);
-    const char *label = getenv("ATALL_FORCE"), *verbose = getenv("ATALL_VERBOSE");
+    const char *label = getenv("ATALL_FORCE");
     struct atall_row *forced = &state->forced;
     int is_forced = 0;
 
     state->row = table->row;
     state->rows = table->rows;
-    forced->most = SIZE_MAX;
     if (state->rank == 0 && label && *label) {
         is_forced =
             atall_parse_label(label, forced) && atall_body_serves(forced->body, &state->place);
-        if (!is_forced)
+        if (!is_forced && process->verbose >= 0)
             fprintf(stderr, "ATALL: ATALL_FORCE=%s ignored: not here, or not for these %d ranks\n",
                     label, state->place.ranks);
     }
-    if (state->rank == 0 && verbose && atoi(verbose) > 0)
-        fprintf(stderr, "ATALL: communicator of %d ranks: %s%s, table for %d ranks\n",
-                state->place.ranks, is_forced ? "forced " : "tuned", is_forced ? label : "",
-                table->ranks);
     ATALL_TRY(PMPI_Bcast(&is_forced, 1, MPI_INT, 0, state->comm));
-    if (!is_forced)
-        return MPI_SUCCESS;
-    state->row = forced;
-    state->rows = 1;
-    return PMPI_Bcast(forced, (int)sizeof *forced, MPI_BYTE, 0, state->comm);
+    if (is_forced) {
+        ATALL_TRY(PMPI_Bcast(forced, (int)sizeof *forced, MPI_BYTE, 0, state->comm));
+        forced->most = SIZE_MAX;
+        forced->label = atall_bodies[forced->body].label;
+        state->row = forced;
+        state->rows = 1;
+    }
+    if (state->rank == 0)
+        atall_announce(state, table, process->verbose);
+    return MPI_SUCCESS;
 }
 
 static bool atall_obtain_requests(struct atall_state *state)
@@ -616,68 +783,152 @@ static int atall_obtain_memory(struct atall_state *state, int *served)
 }
 
 /* Make the private communicator from the user's group: MPI_Comm_dup would run the user's
- * attribute callbacks. */
-static int atall_make_comm(MPI_Comm user, struct atall_state *state)
+ * attribute callbacks. Where it cannot be had the user's error handler must not hear of it. */
+static int atall_make_comm(MPI_Comm user, MPI_Comm *comm)
 {
     MPI_Group group;
+    MPI_Errhandler handler;
     ATALL_TRY(PMPI_Comm_group(user, &group));
-    int err = PMPI_Comm_create(user, group, &state->comm);
+    ATALL_TRY(PMPI_Comm_get_errhandler(user, &handler));
+    PMPI_Comm_set_errhandler(user, MPI_ERRORS_RETURN);
+    int err = PMPI_Comm_create(user, group, comm);
+    PMPI_Comm_set_errhandler(user, handler);
+    PMPI_Errhandler_free(&handler);
     PMPI_Group_free(&group);
-    ATALL_TRY(err);
-    ATALL_TRY(PMPI_Comm_set_errhandler(state->comm, MPI_ERRORS_RETURN));
-    ATALL_TRY(PMPI_Comm_rank(state->comm, &state->rank));
-    return PMPI_Comm_size(state->comm, &state->place.ranks);
+    if (err != MPI_SUCCESS)
+        *comm = MPI_COMM_NULL;
+    return *comm == MPI_COMM_NULL ? MPI_SUCCESS : PMPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
 }
 
-static int atall_get_key(int *key)
+/* Called by MPI_Finalize, before anything else: print what was counted, free what is kept. */
+static int atall_finish(MPI_Comm comm, int key, void *value, void *extra)
 {
-    int none = MPI_KEYVAL_INVALID;
-    *key = atomic_load(&atall_key);
-    if (*key != MPI_KEYVAL_INVALID)
-        return MPI_SUCCESS;
-    ATALL_TRY(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, atall_delete_state, key, NULL));
-    if (!atomic_compare_exchange_strong(&atall_key, &none, *key)) {
-        PMPI_Comm_free_keyval(key); /* another thread was first */
-        *key = none;
+    struct atall_process *process = (struct atall_process *)value;
+    (void)comm, (void)extra;
+    if (process->stats)
+        atall_print_counts(process);
+    while (process->served)
+        ATALL_TRY(PMPI_Comm_delete_attr(process->served->user, process->key));
+    while (process->counts) {
+        struct atall_count *count = process->counts;
+        process->counts = count->next;
+        free(count);
     }
+    PMPI_Comm_free_keyval(&process->key);
+    PMPI_Comm_free_keyval(&key);
+    atomic_store(&atall_process, NULL);
+    free(process);
     return MPI_SUCCESS;
 }
 
-/* First use of a communicator. */
-static int atall_make_state(MPI_Comm comm, int key, struct atall_state **made)
+/* The first call of the process. Of several threads one keeps what it made. */
+static int atall_make_process(struct atall_process **made)
 {
-    struct atall_state first = atall_unserved, *state = NULL;
-    int between_groups, served = 0;
-
-    ATALL_TRY(PMPI_Comm_test_inter(comm, &between_groups));
-    if (!between_groups) {
-        ATALL_TRY(atall_make_comm(comm, &first));
-        state = (struct atall_state *)malloc(sizeof *state);
-        served = state != NULL;
-        ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &served, 1, MPI_INT, MPI_MIN, first.comm));
-        if (state)
-            *state = first;
+    struct atall_process *none = NULL;
+    struct atall_process *process = (struct atall_process *)calloc(1, sizeof *process);
+    const char *verbose = getenv("ATALL_VERBOSE"), *stats = getenv("ATALL_STATS");
+    int key;
+    *made = NULL;
+    if (!process)
+        return MPI_ERR_NO_MEM;
+    process->verbose = !verbose || !*verbose ? 0 : atoi(verbose) > 0 ? atoi(verbose) : -1;
+    process->stats = stats && *stats && strcmp(stats, "0") != 0 ? stats : NULL;
+    atomic_flag_clear(&process->busy);
+    ATALL_TRY(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, atall_delete_state, &process->key,
+                                      NULL));
+    if (!atomic_compare_exchange_strong(&atall_process, &none, process)) {
+        PMPI_Comm_free_keyval(&process->key);
+        free(process);
+        *made = none;
+        return MPI_SUCCESS;
     }
-    if (served) {
-        ATALL_TRY(atall_read_environment(state));
-        ATALL_TRY(atall_obtain_memory(state, &served));
-    }
-    if (!served) {
-        if (!state && first.comm != MPI_COMM_NULL)
-            PMPI_Comm_free(&first.comm);
-        atall_free_state(state);
-        state = &atall_unserved;
-    }
-    *made = state;
-    return PMPI_Comm_set_attr(comm, key, state);
+    *made = process;
+    ATALL_TRY(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, atall_finish, &key, NULL));
+    return PMPI_Comm_set_attr(MPI_COMM_SELF, key, process);
 }
 
-static int atall_get_state(MPI_Comm comm, struct atall_state **state)
+/* Put a new state among those of the process. */
+static void atall_register(struct atall_process *process, struct atall_state *state)
 {
-    int key, found;
-    ATALL_TRY(atall_get_key(&key));
-    ATALL_TRY(PMPI_Comm_get_attr(comm, key, state, &found));
-    return found ? MPI_SUCCESS : atall_make_state(comm, key, state);
+    atall_lock(process);
+    state->next = process->served;
+    state->link = &process->served;
+    if (state->next)
+        state->next->link = &state->next;
+    process->served = state;
+    process->served_count++;
+    atall_unlock(process);
+}
+
+/* Whether all ranks may serve a communicator: none has too many of them, and rank 0 has not set
+ * ATALL_DISABLE. Returns the state that says why not, or NULL. */
+static int atall_agree_to_serve(MPI_Comm comm, struct atall_process *process,
+                                struct atall_state **refused)
+{
+    const char *disable = getenv("ATALL_DISABLE");
+    int between_groups, rank, against[2];
+    *refused = &atall_between_groups;
+    ATALL_TRY(PMPI_Comm_test_inter(comm, &between_groups));
+    if (between_groups)
+        return MPI_SUCCESS;
+    ATALL_TRY(PMPI_Comm_rank(comm, &rank));
+    against[0] = rank == 0 && disable && *disable && strcmp(disable, "0") != 0;
+    atall_lock(process);
+    against[1] = process->served_count >= ATALL_MOST_SERVED;
+    atall_unlock(process);
+    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, against, 2, MPI_INT, MPI_MAX, comm));
+    *refused = against[0] ? &atall_disabled : against[1] ? &atall_too_many : NULL;
+    return MPI_SUCCESS;
+}
+
+/* Fill in a state that has its communicator; 0 in *served if some rank lacks memory. */
+static int atall_fill_state(struct atall_state *state, const struct atall_process *process,
+                            int *served)
+{
+    ATALL_TRY(PMPI_Comm_rank(state->comm, &state->rank));
+    ATALL_TRY(PMPI_Comm_size(state->comm, &state->place.ranks));
+    ATALL_TRY(atall_choose_rows(state, process));
+    return atall_obtain_memory(state, served);
+}
+
+/* First use of a communicator. */
+static int atall_make_state(struct atall_process *process, MPI_Comm user,
+                            struct atall_state **made)
+{
+    MPI_Comm comm;
+    struct atall_state *state = NULL;
+    int served;
+
+    ATALL_TRY(atall_agree_to_serve(user, process, made));
+    if (*made)
+        return PMPI_Comm_set_attr(user, process->key, *made);
+    ATALL_TRY(atall_make_comm(user, &comm));
+    *made = &atall_too_many;
+    if (comm != MPI_COMM_NULL) {
+        state = (struct atall_state *)calloc(1, sizeof *state);
+        served = state != NULL;
+        ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &served, 1, MPI_INT, MPI_MIN, comm));
+        if (state) {
+            state->user = user;
+            state->comm = comm;
+        }
+        if (served)
+            ATALL_TRY(atall_fill_state(state, process, &served));
+        if (!served && !state)
+            PMPI_Comm_free(&comm);
+        if (!served)
+            atall_free_state(state);
+        *made = served ? state : &atall_no_memory;
+    }
+    if (!(*made)->unserved)
+        atall_register(process, state);
+    return PMPI_Comm_set_attr(user, process->key, *made);
+}
+
+static int atall_get_process(struct atall_process **process)
+{
+    *process = atomic_load_explicit(&atall_process, memory_order_acquire);
+    return *process ? MPI_SUCCESS : atall_make_process(process);
 }
 
 /* ---- the entry ------------------------------------------------------------------------- */
@@ -709,24 +960,46 @@ static const struct atall_row *atall_choose_row(const struct atall_state *state,
     return NULL;
 }
 
-/* Whether elements of a type lie in memory one after the other as they do in a message. */
-static bool atall_is_plain(MPI_Datatype type, MPI_Aint extent)
+/* Whether a datatype is predefined; MPI 4 may not be asked in int about what has larger counts. */
+static int atall_is_predefined(MPI_Datatype type, bool *predefined)
 {
-    int size, integers, addresses, types, combiner;
-    if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS)
-        return false;
-    return combiner == MPI_COMBINER_NAMED && PMPI_Type_size(type, &size) == MPI_SUCCESS &&
-           size == extent;
+    int combiner;
+#if MPI_VERSION >= 4
+    MPI_Count integers, addresses, counts, types;
+    ATALL_TRY(PMPI_Type_get_envelope_c(type, &integers, &addresses, &counts, &types, &combiner));
+#else
+    int integers, addresses, types;
+    ATALL_TRY(PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner));
+#endif
+    *predefined = combiner == MPI_COMBINER_NAMED;
+    return MPI_SUCCESS;
+}
+
+/* Look at a datatype. What is plain is predefined, and known again by its handle. */
+static int atall_look_at(struct atall_state *state, MPI_Datatype type, struct atall_type *seen)
+{
+    MPI_Aint bound;
+    *seen = state->seen;
+    if (type == seen->type)
+        return MPI_SUCCESS;
+    seen->type = type;
+    ATALL_TRY(PMPI_Type_size_x(type, &seen->size));
+    ATALL_TRY(PMPI_Type_get_extent(type, &bound, &seen->extent));
+    ATALL_TRY(atall_is_predefined(type, &seen->plain));
+    seen->plain = seen->plain && seen->size == seen->extent;
+    if (seen->plain)
+        state->seen = *seen;
+    return MPI_SUCCESS;
 }
 
 /* Run one row's algorithm on the user's arguments. */
-static int atall_run(const struct atall_state *state, const struct atall_row *row,
-                     const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                     int recvcount, MPI_Datatype recvtype, size_t block_bytes)
+static int atall_run(struct atall_state *state, const struct atall_row *row, const void *sendbuf,
+                     int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                     MPI_Datatype recvtype, size_t block_bytes)
 {
-    MPI_Aint bound, send_extent, recv_extent;
-    ATALL_TRY(PMPI_Type_get_extent(sendtype, &bound, &send_extent));
-    ATALL_TRY(PMPI_Type_get_extent(recvtype, &bound, &recv_extent));
+    struct atall_type send, recv;
+    ATALL_TRY(atall_look_at(state, sendtype, &send));
+    ATALL_TRY(atall_look_at(state, recvtype, &recv));
     const struct atall_call call = {
         .sendbuf = (const char *)sendbuf,
         .recvbuf = (char *)recvbuf,
@@ -734,10 +1007,10 @@ static int atall_run(const struct atall_state *state, const struct atall_row *ro
         .recvcount = recvcount,
         .sendtype = sendtype,
         .recvtype = recvtype,
-        .send_stride = sendcount * send_extent,
-        .recv_stride = recvcount * recv_extent,
-        .send_plain = atall_is_plain(sendtype, send_extent),
-        .recv_plain = atall_is_plain(recvtype, recv_extent),
+        .send_stride = sendcount * send.extent,
+        .recv_stride = recvcount * recv.extent,
+        .send_plain = send.plain,
+        .recv_plain = recv.plain,
         .block_bytes = block_bytes,
         .comm = state->comm,
         .rank = state->rank,
@@ -751,36 +1024,219 @@ static int atall_run(const struct atall_state *state, const struct atall_row *ro
     return atall_bodies[row->body].run(&call);
 }
 
-/* Whether arguments are what the tuned code takes; the library's own routine has the rest,
- * erroneous ones too. */
-static bool atall_takes(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int recvcount,
-                        MPI_Datatype recvtype, MPI_Comm comm)
+/* How a call is served: by a row of a communicator's table, or by the library, and why. */
+struct atall_choice {
+    struct atall_state *state;
+    const struct atall_row *row;
+    const char *why;
+    size_t block_bytes;
+};
+
+/* Whether a buffer cannot be what the library takes, which has the error to raise then: MPI_BOTTOM
+ * needs a type with addresses in it. */
+static bool atall_is_wrong_buffer(const void *buffer, MPI_Datatype type)
 {
-    return comm != MPI_COMM_NULL && sendbuf != MPI_IN_PLACE && sendcount > 0 && recvcount > 0 &&
-           sendtype != MPI_DATATYPE_NULL && recvtype != MPI_DATATYPE_NULL;
+    bool predefined = true;
+    return buffer == NULL &&
+           (atall_is_predefined(type, &predefined) != MPI_SUCCESS || predefined);
+}
+
+/* Whether arguments are such that tuned code can serve them. Erroneous ones are not, nor is what
+ * carries no data; where the program is correct all ranks say the same. */
+static bool atall_takes(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+                        const void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    if (comm == MPI_COMM_NULL || recvcount <= 0 || recvtype == MPI_DATATYPE_NULL ||
+        recvbuf == MPI_IN_PLACE || atall_is_wrong_buffer(recvbuf, recvtype))
+        return false;
+    if (sendbuf == MPI_IN_PLACE)
+        return true;
+    return sendcount > 0 && sendtype != MPI_DATATYPE_NULL &&
+           !atall_is_wrong_buffer(sendbuf, sendtype) &&
+           !(sendbuf == recvbuf && sendcount == recvcount && sendtype == recvtype);
+}
+
+/* Obtain room for a copy of all blocks; false on all ranks if some rank cannot. */
+static int atall_obtain_copy(struct atall_state *state, size_t bytes, bool *obtained)
+{
+    int have = 1;
+    *obtained = bytes <= state->copy_bytes;
+    if (*obtained || bytes > ATALL_SCRATCH_MOST)
+        return MPI_SUCCESS;
+    free(state->copy);
+    state->copy = (char *)malloc(bytes);
+    have = state->copy != NULL;
+    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, state->comm));
+    *obtained = have;
+    state->copy_bytes = have ? bytes : 0;
+    return MPI_SUCCESS;
+}
+
+/* Copy what is sent in place as contiguous bytes, from which it is sent then. */
+static int atall_copy_in_place(struct atall_state *state, const char *buffer, int count,
+                               MPI_Datatype type, size_t block_bytes)
+{
+    struct atall_type seen;
+    ATALL_TRY(atall_look_at(state, type, &seen));
+    if (seen.plain) {
+        memcpy(state->copy, buffer, state->place.ranks * block_bytes);
+        return MPI_SUCCESS;
+    }
+    for (int to = 0; to < state->place.ranks; to++) {
+        int position = 0;
+        ATALL_TRY(PMPI_Pack(buffer + to * count * seen.extent, count, type,
+                            state->copy + to * block_bytes, (int)block_bytes, &position,
+                            state->comm));
+    }
+    return MPI_SUCCESS;
+}
+
+/* Choose for arguments that tuned code takes; count and type are of what arrives. */
+static int atall_choose(struct atall_process *process, struct atall_choice *choice, bool in_place,
+                        int count, MPI_Datatype type, MPI_Comm comm)
+{
+    MPI_Count size;
+    int found;
+    bool obtained = true;
+    ATALL_TRY(PMPI_Comm_get_attr(comm, process->key, &choice->state, &found));
+    if (found && type == choice->state->seen.type)
+        size = choice->state->seen.size;
+    else
+        ATALL_TRY(PMPI_Type_size_x(type, &size));
+    choice->block_bytes = (size_t)count * (size_t)size;
+    if (size == 0)
+        return MPI_SUCCESS; /* not a first use: other ranks may have seen so by their counts */
+    if (!found)
+        ATALL_TRY(atall_make_state(process, comm, &choice->state));
+    choice->why = choice->state->unserved;
+    if (choice->why)
+        return MPI_SUCCESS;
+    choice->row = atall_choose_row(choice->state, choice->block_bytes);
+    choice->why = "blocks too large for the scratch";
+    if (!in_place || !choice->row)
+        return MPI_SUCCESS;
+    choice->why = "in place";
+    if (choice->row->body != ATALL_NATIVE)
+        ATALL_TRY(atall_obtain_copy(choice->state,
+                                    (size_t)choice->state->place.ranks * choice->block_bytes,
+                                    &obtained));
+    if (!obtained || choice->row->body == ATALL_NATIVE)
+        choice->row = NULL;
+    return MPI_SUCCESS;
+}
+
+/* Serve a call as it was chosen to. */
+static int atall_serve(const struct atall_choice *choice, const void *sendbuf, int sendcount,
+                       MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype)
+{
+    if (sendbuf == MPI_IN_PLACE) {
+        ATALL_TRY(atall_copy_in_place(choice->state, (const char *)recvbuf, recvcount, recvtype,
+                                      choice->block_bytes));
+        sendbuf = choice->state->copy;
+        sendcount = (int)choice->block_bytes;
+        sendtype = MPI_BYTE;
+    }
+    return atall_run(choice->state, choice->row, sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                     recvtype, choice->block_bytes);
+}
+
+/* Count a call, if that is wanted. */
+static void atall_count(struct atall_process *process, const struct atall_choice *choice,
+                        MPI_Comm comm, double begin)
+{
+    int ranks = 0;
+    if (!process || !process->stats || comm == MPI_COMM_NULL)
+        return;
+    PMPI_Comm_size(comm, &ranks);
+    atall_count_call(process, ranks, choice->block_bytes,
+                     choice->row ? choice->row->label : choice->why, PMPI_Wtime() - begin);
 }
 
 int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
                    int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
-    struct atall_state *state = &atall_unserved;
-    const struct atall_row *row = NULL;
-    MPI_Count size = 0;
-    int err = MPI_SUCCESS;
+    struct atall_process *process = NULL;
+    struct atall_choice choice = { NULL, NULL, "no data, or erroneous", 0 };
+    int err = atall_get_process(&process);
+    double begin = process && process->stats ? PMPI_Wtime() : 0.0;
 
-    if (atall_takes(sendbuf, sendcount, sendtype, recvcount, recvtype, comm)) {
-        err = PMPI_Type_size_x(sendtype, &size);
-        if (err == MPI_SUCCESS && size > 0)
-            err = atall_get_state(comm, &state);
-        if (err == MPI_SUCCESS && state != &atall_unserved)
-            row = atall_choose_row(state, (size_t)sendcount * (size_t)size);
+    if (err == MPI_SUCCESS &&
+        atall_takes(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm))
+        err = atall_choose(process, &choice, sendbuf == MPI_IN_PLACE, recvcount, recvtype, comm);
+    if (err == MPI_SUCCESS && choice.row)
+        err = atall_serve(&choice, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype);
+    else if (err == MPI_SUCCESS) {
+        err = atall_library(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+        atall_count(process, &choice, comm, begin);
+        return err; /* the library has raised it */
     }
-    if (err == MPI_SUCCESS && row)
-        err = atall_run(state, row, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-                        (size_t)sendcount * (size_t)size);
-    else if (err == MPI_SUCCESS)
-        return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
     if (err != MPI_SUCCESS)
         PMPI_Comm_call_errhandler(comm, err);
+    atall_count(process, &choice, comm, begin);
     return err;
 }
+
+#if MPI_VERSION >= 4
+/* So many elements as one of a larger type. */
+static int atall_bundle(MPI_Count count, MPI_Datatype type, MPI_Datatype *bundle)
+{
+    ATALL_TRY(PMPI_Type_contiguous_c(count, type, bundle));
+    return PMPI_Type_commit(bundle);
+}
+
+int ATALL_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    const bool in_place = sendbuf == MPI_IN_PLACE;
+    MPI_Datatype send = MPI_DATATYPE_NULL, recv = MPI_DATATYPE_NULL;
+    if ((in_place || (sendcount >= 0 && sendcount <= INT_MAX)) && recvcount >= 0 &&
+        recvcount <= INT_MAX)
+        return ATALL_Alltoall(sendbuf, in_place ? 0 : (int)sendcount, sendtype, recvbuf,
+                              (int)recvcount, recvtype, comm);
+    if (comm == MPI_COMM_NULL || (!in_place && (sendcount < 0 || sendtype == MPI_DATATYPE_NULL)) ||
+        recvcount < 0 || recvtype == MPI_DATATYPE_NULL)
+        return PMPI_Alltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+    int err = in_place ? MPI_SUCCESS : atall_bundle(sendcount, sendtype, &send);
+    if (err == MPI_SUCCESS)
+        err = atall_bundle(recvcount, recvtype, &recv);
+    if (err == MPI_SUCCESS)
+        err = ATALL_Alltoall(sendbuf, 1, send, recvbuf, 1, recv, comm);
+    else
+        PMPI_Comm_call_errhandler(comm, err);
+    if (send != MPI_DATATYPE_NULL)
+        PMPI_Type_free(&send);
+    if (recv != MPI_DATATYPE_NULL)
+        PMPI_Type_free(&recv);
+    return err;
+}
+
+#endif
+#if defined ATALL_OVERRIDE || defined ATALL_WRAP
+/* ---- the same under the names that a program calls --------------------------------------- */
+
+/* A definition of NAME with MPI_Alltoall's arguments and counts of a type; a profiler that is linked
+ * with the program may define it, too. */
+#define ATALL_DEFINE(NAME, COUNT, OURS)                                                            \
+    __attribute__((weak)) int NAME(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype,    \
+                                   void *recvbuf, COUNT recvcount, MPI_Datatype recvtype,          \
+                                   MPI_Comm comm);                                                 \
+    int NAME(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf,           \
+             COUNT recvcount, MPI_Datatype recvtype, MPI_Comm comm)                                \
+    {                                                                                              \
+        return OURS(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);             \
+    }
+
+#ifdef ATALL_OVERRIDE
+ATALL_DEFINE(MPI_Alltoall, int, ATALL_Alltoall)
+#if MPI_VERSION >= 4
+ATALL_DEFINE(MPI_Alltoall_c, MPI_Count, ATALL_Alltoall_c)
+#endif
+#endif
+#ifdef ATALL_WRAP
+ATALL_DEFINE(__wrap_MPI_Alltoall, int, ATALL_Alltoall)
+ATALL_DEFINE(__wrap_PMPI_Alltoall, int, ATALL_Alltoall)
+#if MPI_VERSION >= 4
+ATALL_DEFINE(__wrap_MPI_Alltoall_c, MPI_Count, ATALL_Alltoall_c)
+#endif
+#endif
+#endif

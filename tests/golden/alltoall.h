@@ -15,6 +15,12 @@ extern "C" {
 int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
                    int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 
+#if MPI_VERSION >= 4
+/* MPI_Alltoall_c, likewise. */
+int ATALL_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+#endif
+
 #ifdef __cplusplus
 }
 #endif

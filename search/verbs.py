@@ -1,0 +1,19 @@
+"""What `python -m search` can be told to do."""
+
+JOURNALS = ("compare-strategies", "families")
+"""Those that read journals which are named."""
+INSTALLATION = ("install", "uninstall", "installcheck")
+STAGES = (
+    "configure",
+    "generic",
+    "probe",
+    "tune",
+    "decide",
+    "emit",
+    "bench",
+    "report",
+    "timeline",
+    "list",
+    *INSTALLATION,
+    *JOURNALS,
+)

@@ -1,0 +1,129 @@
+"""A program with the emitted file in it: life cycle, threads, errors, memory, and the ways in."""
+
+from dataclasses import replace
+
+import pytest
+
+from search.emission import emit_c, emit_h
+from search.toolchain import TEMPLATES
+
+from .conftest import ROOT
+from .ways import FLAGS, WAYS, build_ways, compiled, run, stats, try_way
+
+
+@pytest.fixture(scope="module")
+def folder(tools, catalogue, generic, tmp_path_factory):
+    """The generic file, compiled in each way that a user may, and the program of checks."""
+    place = tmp_path_factory.mktemp("drop-in")
+    build_ways(tools, place, emit_c(generic, catalogue, TEMPLATES), emit_h(TEMPLATES))
+    options = ["-pthread", f"-I{place}", '-DATALL_SOURCE="alltoall.c"']
+    compiled(tools, place / "drop_in", [ROOT / "tests" / "drop_in.c"], *FLAGS, *options)
+    return place
+
+
+# ---- what a program may do
+
+
+@pytest.mark.parametrize(
+    ("ranks", "words"),
+    [
+        (2, ["errors"]),
+        (3, ["communicators", 1500]),
+        (2, ["cycles", 3000]),
+        (3, ["threads", 300]),
+        (1, ["heap", 100]),
+        (4, ["heap", 100]),
+    ],
+)
+def test_a_program_may(tools, folder, ranks, words):
+    assert "fine" in run(tools, ranks, folder / "drop_in", *words)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("ranks", "words"), [(2, ["cycles", 100000]), (3, ["threads", 10000])])
+def test_a_program_may_for_long(tools, folder, ranks, words):
+    assert "fine" in run(tools, ranks, folder / "drop_in", *words, seconds=900)
+
+
+@pytest.mark.full  # touches 8 GiB
+@pytest.mark.parametrize("label", ["", "ring(sync=none)", "pair(sync=none)"])
+def test_blocks_beyond_int(tools, folder, label):
+    said = run(tools, 2, folder / "drop_in", "large", (1 << 31) + 8, seconds=300, ATALL_FORCE=label)
+    assert "fine" in said
+
+
+# ---- the environment
+
+
+@pytest.fixture(scope="module")
+def caller(tools, folder):
+    source = ROOT / "tests" / "caller.c"
+    return compiled(tools, folder / "caller", [source, folder / "override.o"], *FLAGS)
+
+
+def test_calls_are_counted_on_request(tools, caller, tmp_path):
+    assert "ATALL" not in run(tools, 3, caller)
+    said = run(tools, 3, caller, ATALL_STATS="1")
+    assert said.count("# ATALL: rank 0's calls") == 1
+    assert sorted((a, b) for a, b, *_ in stats(said)) == [(3, 4), (3, 1200)]
+    assert all(by.startswith(("bruck", "simple")) for *_, by in stats(said))
+    path = tmp_path / "calls"
+    assert "ATALL" not in run(tools, 3, caller, ATALL_STATS=str(path))
+    assert len(stats(path.read_text())) == 2
+    said = run(tools, 3, caller, ATALL_STATS="/nowhere/calls")
+    assert "cannot write ATALL_STATS=/nowhere/calls" in said
+
+
+def test_it_can_be_switched_off(tools, caller):
+    said = run(tools, 2, caller, ATALL_STATS="1", ATALL_DISABLE="1")
+    assert {by for *_, by in stats(said)} == {"ATALL_DISABLE"}
+    said = run(tools, 2, caller, ATALL_STATS="1", ATALL_DISABLE="0")
+    assert "ATALL_DISABLE" not in said
+
+
+def test_it_says_what_it_does(tools, caller):
+    said = run(tools, 2, caller, ATALL_VERBOSE="1")
+    assert said.count("ATALL: communicator of 2 ranks: table for 0 ranks") == 1
+    assert "to 256 bytes" not in said
+    assert "to 256 bytes" in run(tools, 2, caller, ATALL_VERBOSE="2")
+    assert "ignored" in run(tools, 2, caller, ATALL_FORCE="nothing")
+    assert "ATALL" not in run(tools, 2, caller, ATALL_FORCE="nothing", ATALL_VERBOSE="0")
+
+
+def test_another_library_is_noticed_once(tools, catalogue, generic, tmp_path):
+    tuned = {"library": "MPICH 1.2.3", "ranks": 4, "hosts": ["00"], "fingerprint": "12"}
+    text = emit_c(replace(generic, tuned=tuned), catalogue, TEMPLATES)
+    (tmp_path / "alltoall.c").write_text(text)
+    (tmp_path / "alltoall.h").write_text(emit_h(TEMPLATES))
+    sources = [ROOT / "tests" / "caller.c", tmp_path / "alltoall.c"]
+    program = compiled(tools, tmp_path / "caller", sources, *FLAGS, "-DATALL_OVERRIDE")
+    said = run(tools, 3, program)
+    assert said.count("ATALL: tuned with MPICH 1.2.3") == 1
+    assert "fine" in said
+    assert "ATALL" not in run(tools, 3, program, ATALL_VERBOSE="0")
+
+
+# ---- the ways in
+
+
+@pytest.mark.parametrize("language", ["C", "C++", "Fortran"])
+@pytest.mark.parametrize("way", WAYS)
+def test_ways_in(tools, folder, language, way):
+    worked = try_way(tools, folder, language, way)
+    if worked is None:
+        pytest.skip(f"no compiler for {language}")
+    assert worked
+
+
+def test_mpi4py_under_the_preload(tools, folder):
+    assert try_way(tools, folder, "mpi4py", "preload")
+
+
+def test_a_profiler_keeps_working(tools, folder, tmp_path):
+    sources = [ROOT / "tests" / name for name in ("caller.c", "profiler.c")]
+    wrap = ["-Wl,--wrap=PMPI_Alltoall", folder / "libatall.a"]
+    program = compiled(tools, tmp_path / "caller", [*sources, *wrap], "-O1")
+    said = run(tools, 3, program, ATALL_STATS="1")
+    assert "fine" in said
+    assert "the profiler saw 2 calls" in said
+    assert sum(calls for _, _, calls, _ in stats(said)) >= 2

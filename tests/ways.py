@@ -1,0 +1,181 @@
+"""The ways in which a program gets the emitted MPI_Alltoall, tried out with one MPI library:
+
+    python -m tests.ways MPICC...
+
+prints a table with a row for each language and library, as in doc/portability.md.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from search.errors import EnvironmentFailure
+from search.toolchain import TEMPLATES, Toolchain
+
+TESTS = Path(__file__).resolve().parent
+FLAGS = ["-std=c11", "-O1", "-Wall", "-Wextra", "-fPIC"]
+SONAME = "libatall.so.0"
+WAYS = ("object", "static", "shared", "preload", "wrap")
+WRAPPERS = {"C": "mpicc", "C++": "mpicxx", "Fortran": "mpifort"}
+PYTHON = """\
+from mpi4py import MPI
+import numpy
+comm = MPI.COMM_WORLD
+sent = numpy.arange(comm.size, dtype='i') + 100 * comm.rank
+got = numpy.empty_like(sent)
+comm.Alltoall(sent, got)
+assert (got == comm.rank + 100 * numpy.arange(comm.size)).all()
+if comm.rank == 0: print('fine', flush=True)
+"""
+
+
+def compiled(tools, output, sources, *options, compiler=None):
+    """A program or object made of sources and libraries."""
+    argv = [compiler or tools.mpicc, *options, *map(str, sources), "-o", str(output)]
+    tools.run(argv, f"building {output.name}")
+    return output
+
+
+def build_ways(tools, place, text, header):
+    """Compile an emitted file in every way that a user may."""
+    (place / "alltoall.c").write_text(text)
+    (place / "alltoall.h").write_text(header)
+    source = [place / "alltoall.c"]
+    both = ["-DATALL_OVERRIDE", "-DATALL_WRAP"]
+    compiled(tools, place / "override.o", source, *FLAGS, "-DATALL_OVERRIDE", "-c")
+    compiled(tools, place / "both.o", source, *FLAGS, *both, "-c")
+    compiled(tools, place / SONAME, [place / "both.o"], "-shared", f"-Wl,-soname,{SONAME}")
+    (place / "libatall.a").unlink(missing_ok=True)
+    tools.run(["ar", "rcs", str(place / "libatall.a"), str(place / "both.o")], "ar")
+    return place
+
+
+def link_words(place, way):
+    """What a program is linked with."""
+    return {
+        "object": [place / "override.o"],
+        "static": [place / "libatall.a"],
+        "shared": [place / SONAME, f"-Wl,-rpath,{place}"],
+        "preload": [],
+        "wrap": [f"-Wl,--wrap=MPI_Alltoall{_wrapped(place)}", place / "libatall.a"],
+    }[way]
+
+
+def _wrapped(place):
+    """MPI_Alltoall_c only where it is there."""
+    symbols = subprocess.run(
+        ["nm", str(place / "libatall.a")], capture_output=True, text=True, check=True
+    ).stdout
+    return ",--wrap=MPI_Alltoall_c" if "ATALL_Alltoall_c" in symbols else ""
+
+
+def compiler_for(tools, language):
+    """The library's compiler of a language, if it works."""
+    path = Path(tools.mpicc).with_name(WRAPPERS[language])
+    if language == "C":
+        return tools.mpicc
+    if not path.exists():
+        return None
+    done = subprocess.run([str(path), "--version"], capture_output=True, check=False)
+    return str(path) if done.returncode == 0 else None
+
+
+def run(tools, ranks, program, *words, seconds=120, **environment):
+    """What a job prints on standard output and error; AssertionError unless it ends with 0."""
+    done = subprocess.run(
+        [tools.mpiexec, *LAUNCH, "-n", str(ranks), str(program), *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+LAUNCH: list[str] = []
+"""Words for mpiexec, which differ between libraries."""
+
+
+def stats(said):
+    """The lines of ATALL_STATS: (ranks, block, calls, served by)."""
+    lines = re.findall(r"^(\d+) (\d+) (\d+) [\d.]+ (.*)$", said, re.MULTILINE)
+    return [(int(a), int(b), int(c), d) for a, b, c, d in lines]
+
+
+def try_way(tools, place, language, way):
+    """Build and run a caller; whether its calls were ours and right. None: no compiler for it."""
+    environment = {"LD_PRELOAD": str(place / SONAME)} if way == "preload" else {}
+    if language == "mpi4py":
+        program, words = sys.executable, ["-c", PYTHON]
+    else:
+        compiler = compiler_for(tools, language)
+        if not compiler:
+            return None
+        suffix = "f90" if language == "Fortran" else "c"
+        kind = {"C": ["-x", "c"], "C++": ["-x", "c++"], "Fortran": []}[language]
+        after = ["-x", "none"] if kind else []
+        sources = [*kind, TESTS / f"caller.{suffix}", *after, *link_words(place, way)]
+        program, words = place / f"caller-{language}-{way}", []
+        compiled(tools, program, sources, "-O1", compiler=compiler)
+    said = run(tools, 3, program, *words, ATALL_STATS="1", **environment)
+    return "fine" in said and sum(calls for _, _, calls, _ in stats(said)) >= 1
+
+
+def library_name(tools):
+    """What an MPI library calls itself."""
+    if (Path(tools.mpicc).with_name("ompi_info")).exists():
+        text = tools.run([tools.mpiexec, "--version"], "mpiexec").splitlines()[0]
+        return "Open MPI " + re.findall(r"[\d.]+", text)[0]
+    text = tools.run([str(Path(tools.mpicc).with_name("mpichversion"))], "mpichversion")
+    return "MPICH " + re.findall(r"Version:\s*(\S+)", text)[0]
+
+
+def main(compilers):
+    """Print the table."""
+    from search.algorithm import Catalogue
+    from search.decision import read_decision
+    from search.emission import emit_c, emit_h
+    from search.workplace import GENERIC
+
+    catalogue = Catalogue(TEMPLATES / "alltoall")
+    text = emit_c(read_decision(GENERIC, catalogue), catalogue, TEMPLATES)
+    print(f"| library | language | {' | '.join(WAYS)} |")
+    print("|---|---" + "|---" * len(WAYS) + "|")
+    for mpicc in compilers:
+        mpicc = shutil.which(mpicc) or mpicc
+        mpiexec = str(Path(mpicc).with_name(Path(mpicc).name.replace("mpicc", "mpiexec")))
+        tools = Toolchain(mpicc, mpiexec, ())
+        is_open = "Open MPI" in library_name(tools)
+        LAUNCH[:] = ["--oversubscribe", "--allow-run-as-root"] if is_open else []
+        with tempfile.TemporaryDirectory() as name:
+            place = build_ways(tools, Path(name), text, emit_h(TEMPLATES))
+            for language in (*WRAPPERS, "mpi4py"):
+                cells = []
+                for way in WAYS:
+                    if language == "mpi4py" and way != "preload":
+                        cells.append("")
+                        continue
+                    try:
+                        worked = try_way(tools, place, language, way)
+                        cells.append(
+                            "no compiler" if worked is None else "ok" if worked else "not ours"
+                        )
+                    except (EnvironmentFailure, AssertionError) as error:
+                        print(f"{language}, {way}: {error}", file=sys.stderr)
+                        cells.append("fails")
+                if "no compiler" not in cells:
+                    print(
+                        f"| {library_name(tools)} | {language} | {' | '.join(cells)} |", flush=True
+                    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
