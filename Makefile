@@ -35,7 +35,7 @@ timeline:
 
 # Below DESTDIR, if it is set.
 install uninstall installcheck: config.mk
-	$(Q)$(RUN) $@ --prefix='$(PREFIX)' --destdir='$(DESTDIR)' --version='$(VERSION)'
+	$(Q)$(RUN) $@ --prefix='$(PREFIX)' --destdir='$(DESTDIR)'
 
 dist:
 	$(Q)git -C $(SOURCE) archive --prefix=atall-$(VERSION)/ -o $(CURDIR)/atall-$(VERSION).tar.gz HEAD

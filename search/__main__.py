@@ -79,7 +79,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--cold", action="store_true")
     made.add_argument("--prefix", metavar="DIRECTORY", default="/usr/local")
     made.add_argument("--destdir", metavar="DIRECTORY", default="")
-    made.add_argument("--version", default="")
     resume = top.add_mutually_exclusive_group()
     resume.add_argument("--resume", dest="fresh", action="store_false", default=False)
     resume.add_argument("--fresh", dest="fresh", action="store_true")

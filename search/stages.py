@@ -350,6 +350,6 @@ def installation_stage(
         emit_stage(console, place, catalogue)
     if options.stage == "install":
         installation.build_library(tools, place.generated, place.build)
-        installation.install(place.root, layout, options.version, console.print)
+        installation.install(place.root, layout, tools.version, console.print)
     else:
-        installation.uninstall(place.root, layout, options.version, console.print)
+        installation.uninstall(place.root, layout, tools.version, console.print)

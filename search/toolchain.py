@@ -24,6 +24,8 @@ class Toolchain:
     mpiexec: str
     cflags: tuple[str, ...]
     verbose: bool = False
+    version: str = ""
+    """of ATALL"""
 
     def run(self, argv: Sequence[str], what: str) -> str:
         """Run a command; its output, or EnvironmentFailure with its first error line."""
@@ -107,6 +109,7 @@ def read_toolchain(path: Path) -> Toolchain:
             values["MPIEXEC"],
             tuple(shlex.split(values["CFLAGS"])),
             bool(os.environ.get("V")),
+            values.get("VERSION", ""),
         )
     except KeyError as error:
         raise UserError(f"config.mk lacks {error}: run ./configure again") from error

@@ -66,7 +66,7 @@ def read_identity(place: Workplace) -> dict[str, Any]:
 def sizes_of(place: Workplace, settings: Mapping[str, Any], ranks: int) -> tuple[int, ...]:
     """The blocks to search on so many ranks, in bytes to each peer: those of the settings and,
     unless the user named them, where the library changes its protocol and one byte past it."""
-    if settings["profile"]:
+    if settings.get("profile"):  # not there in what an older version wrote
         return tuple(settings["profile"][str(ranks)])
     machine = read_machine(place.machine)
     sizes = set(settings["sizes"])

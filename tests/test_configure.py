@@ -254,7 +254,8 @@ def test_hosts_with_two_ranks_try_leaders(tools, tmp_path):
     )
     assert search(tmp_path, "emit").returncode == 0
     text = (tmp_path / "generated" / "alltoall.c").read_text()
-    assert "{ SIZE_MAX, ATALL_RING_NONE, { .leaders = 1 } }" in text
+    row = '{ SIZE_MAX, ATALL_RING_NONE, { .leaders = 1 }, "ring(sync=none,leaders=1)" }'
+    assert row in text
     done = search(tmp_path, "bench", "--sizes", "64", "--launches", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ring(sync=none,leaders=1)" in done.stdout
@@ -371,6 +372,7 @@ def test_the_example_runs_with_the_file_copied_elsewhere(tuned, tools, place, pa
         (["--emulate=bad.conf"], 1, "bad.conf:2"),
         (["--emulate=slow.conf"], 1, "LinkSpeed="),
         (["--emulate=tiny.conf", "--np=5"], 1, "4 slots"),
+        (["--emulate=tiny.conf", "--profile=none"], 1, "cannot read profile none"),
         (["--np=0"], 1, "--np"),
         (["--sizes=1,x"], 1, "'x' is not a size"),
         (["--sizes=2G"], 1, "'2G' is not a size"),

@@ -83,7 +83,7 @@ def test_it_can_be_switched_off(tools, caller):
 
 def test_it_says_what_it_does(tools, caller):
     said = run(tools, 2, caller, ATALL_VERBOSE="1")
-    assert said.count("ATALL: communicator of 2 ranks: table for 0 ranks") == 1
+    assert said.count("ATALL: communicator of 2 ranks: untuned table") == 1
     assert "to 256 bytes" not in said
     assert "to 256 bytes" in run(tools, 2, caller, ATALL_VERBOSE="2")
     assert "ignored" in run(tools, 2, caller, ATALL_FORCE="nothing")

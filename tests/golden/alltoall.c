@@ -719,8 +719,10 @@ static void atall_announce(const struct atall_state *state, const struct atall_t
     fprintf(stderr, "ATALL: communicator of %d ranks: ", state->place.ranks);
     if (state->row == &state->forced)
         fprintf(stderr, "forced %s\n", state->forced.label);
-    else
+    else if (table->ranks)
         fprintf(stderr, "table for %d ranks\n", table->ranks);
+    else
+        fprintf(stderr, "untuned table\n");
     for (size_t i = 0; verbose > 1 && i < sizeof atall_info / sizeof atall_info[0]; i++)
         fprintf(stderr, "ATALL:   %s\n", atall_info[i] + ATALL_MARK);
 }
