@@ -241,7 +241,7 @@ def test_hosts_with_two_ranks_try_leaders(tools, tmp_path):
     (tmp_path / "tiny.conf").write_text(TINY)
     done = configure(
         tools, tmp_path, "--emulate=tiny.conf", "--emulate-slots=2", "--sizes=64",
-        "--only=ring", "--effort=quick", "--accept-noise",
+        "--only=ring", "--strategy=three-steps", "--accept-noise",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "8 ranks on 4 emulated hosts" in done.stdout

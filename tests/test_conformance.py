@@ -115,9 +115,13 @@ def test_every_variant(tools, program, catalogue, patient, ranks):
 @pytest.mark.full
 @pytest.mark.parametrize("ranks", [*range(1, 34), 48, 64])
 def test_every_variant_everywhere(tools, program, catalogue, patient, ranks):
-    """All labels as long as a job has a processor's share left, then one of each body."""
-    every = labels_for(catalogue, ranks, every=ranks <= 12)
-    labels = every if ranks <= 16 else one_of_each(catalogue, ranks)
+    """All labels on few ranks, each body on more, one of each kind on many."""
+    if ranks <= 9:
+        labels = labels_for(catalogue, ranks, every=True)
+    elif ranks <= 16:
+        labels = one_of_each(catalogue, ranks)
+    else:
+        labels = list({v.kind: v.label for v in catalogue.variants(ranks, record=True)}.values())
     passed, failed, said = run(tools, program, ranks, labels, patient, seconds=900)
     assert failed == 0, said
     assert passed >= ranks * 10 * len(labels)
