@@ -15,7 +15,7 @@ from search.measure.journal import Record, any_journal
 from search.measure.recorded import Recorded
 from search.measure.samples import Sample
 from search.strategy import STRATEGIES
-from search.strategy.cell import Cell, cells_of, choose
+from search.strategy.cell import Cell, cells_of, choose, linked
 from search.strategy.elimination import better_half, not_grossly_slow, not_rejected, undecided
 from search.strategy.promise import Promises
 from search.strategy.racing import coarse, entrants
@@ -309,6 +309,29 @@ def test_neighbours_winners_enter_whatever_they_promise(catalogue):
     promises = Promises([cell(8192, 2.0), cell(32768, 0.9)], mine.sizes)
     assert light not in entrants(mine, promises, 16384, 1.01)
     assert light in entrants(mine, promises, 16384, 1.01, [light])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_in_the_end_neighbours_know_each_others_winners(catalogue, seed):
+    """And no size is left out between two that disagree, however late their winners met."""
+    chance, factors = random.Random(seed), {}
+
+    def seconds(label, block):
+        factor = factors.setdefault((label, block), chance.uniform(1.0, 1.6))
+        return (1e-4 + 1e-8 * block) * factor
+
+    variants = [v for v in catalogue.variants(8) if v == v.plain][::2]
+    native = catalogue.variant("native")
+    sizes = [1 << i for i in range(0, 21, 2)]
+    mine = replace(task([native, *variants], sizes), between=False)
+    cells = {}
+    answer(STRATEGIES["racing"](cells, mine), seconds, 0.0)
+    measured = linked(cells.values())
+    for low, high in zip(measured, measured[1:]):
+        one, other = choose(low, None), choose(high, None)
+        assert one == choose(high, one) or not [b for b in sizes if low.block < b < high.block]
+        assert one in high.rounds
+        assert other in low.rounds
 
 
 def test_forms_of_one_algorithm_are_not_parted_where_rounds_are_dear(catalogue):

@@ -66,12 +66,13 @@ def racing(cells: Cells, task: Task) -> Search:
     for block in coarse(task.sizes):
         yield from _race(cells, task, block, HOPELESS)
     known = 0
-    while known < len(cells):
-        known = len(cells)
+    while known < _timed(cells, task):
+        known = _timed(cells, task)
         yield from _bisect(cells, task)
         yield from _meet_neighbours(cells, task)
     if task.between:
         yield from _look_between(cells, task)
+        yield from _meet_neighbours(cells, task)
     for _ in range(task.rules.launches - 1):
         yield Relaunch()
         for cell in _measured(cells, task):
@@ -149,6 +150,11 @@ def _look_between(cells: Cells, task: Task) -> Search:
 def _measured(cells: Cells, task: Task) -> list[Cell]:
     """The cells of a task that have times."""
     return [cell for (ranks, _), cell in cells.items() if ranks == task.ranks and cell.rounds]
+
+
+def _timed(cells: Cells, task: Task) -> int:
+    """How many variants have times, cell by cell: what new winners can come of."""
+    return sum(len(cell.rounds) for cell in _measured(cells, task))
 
 
 def _promises(cells: Cells, task: Task) -> Promises:
