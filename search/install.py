@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,20 +146,18 @@ def uninstall(root: Path, layout: Layout, version: str, say: Callable[[str], Non
 
 
 def check_installed(tools: Toolchain, layout: Layout, say: Callable[[str], None]) -> None:
-    """Build the example against what is installed, through pkg-config and through CMake, run it,
-    and preload the library under a program that was built without; EnvironmentFailure if any of
-    it does not work."""
+    """Build the example against what is installed, through pkg-config and through CMake, and run
+    it; ask atall-info. EnvironmentFailure if any of it does not work."""
     example = SOURCE / "doc" / "examples" / "transpose.c"
     for tool in ("pkg-config", "cmake"):
         if not shutil.which(tool):
             raise EnvironmentFailure(f"installcheck needs {tool}: install it")
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        found = {"PKG_CONFIG_PATH": str(layout.path("lib", "pkgconfig"))}
-        flags = tools.run(
-            ["env", *_settings(found), "pkg-config", *_root(layout), "--cflags", "--libs", "atall"],
-            "pkg-config",
-        ).split()
+        path = f"PKG_CONFIG_PATH={layout.path('lib', 'pkgconfig')}"
+        prefix = f"--define-variable=prefix={layout.path()}"  # below DESTDIR
+        asked = ["env", path, "pkg-config", prefix, "--cflags", "--libs", "atall"]
+        flags = tools.run(asked, "pkg-config").split()
         rpath = f"-Wl,-rpath,{layout.path('lib')}"
         program = place / "by-pkg-config"
         tools.run([tools.mpicc, str(example), *flags, rpath, "-o", str(program)], "pkg-config")
@@ -183,15 +181,6 @@ def check_installed(tools: Toolchain, layout: Layout, say: Callable[[str], None]
         [str(layout.path("bin", "atall-info")), str(layout.path("lib", SONAME))], "atall-info"
     )
     say(f"atall-info: {said.splitlines()[0]}")
-
-
-def _settings(values: Mapping[str, str]) -> list[str]:
-    return [f"{key}={value}" for key, value in values.items()]
-
-
-def _root(layout: Layout) -> list[str]:
-    """How pkg-config finds what is below DESTDIR."""
-    return [f"--define-variable=prefix={layout.path()}"]
 
 
 def _run_example(tools: Toolchain, program: Path, say: Callable[[str], None]) -> None:

@@ -340,16 +340,15 @@ def report_stage(console: Console, place: Workplace, catalogue: Catalogue) -> No
 def installation_stage(
     console: Console, place: Workplace, catalogue: Catalogue, options: Namespace
 ) -> None:
-    """Install, take away, or try out; what is not made yet is made."""
+    """Install, after making what is not made yet; take away, or try out."""
     tools = read_toolchain(place.root / "config.mk")
     layout = installation.checked_layout(options.prefix, options.destdir)
-    if options.stage == "installcheck":
-        installation.check_installed(tools, layout, console.print)
-        return
-    if not (place.generated / "alltoall.c").exists():
-        emit_stage(console, place, catalogue)
     if options.stage == "install":
+        if not (place.generated / "alltoall.c").exists():
+            emit_stage(console, place, catalogue)
         installation.build_library(tools, place.generated, place.build)
         installation.install(place.root, layout, tools.version, console.print)
-    else:
+    elif options.stage == "uninstall":
         installation.uninstall(place.root, layout, tools.version, console.print)
+    else:
+        installation.check_installed(tools, layout, console.print)

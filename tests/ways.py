@@ -16,11 +16,11 @@ import tempfile
 from pathlib import Path
 
 from search.errors import EnvironmentFailure
+from search.install import SONAME, build_library
 from search.toolchain import TEMPLATES, Toolchain
 
 TESTS = Path(__file__).resolve().parent
 FLAGS = ["-std=c11", "-O1", "-Wall", "-Wextra", "-fPIC"]
-SONAME = "libatall.so.0"
 WAYS = ("object", "static", "shared", "preload", "wrap")
 WRAPPERS = {"C": "mpicc", "C++": "mpicxx", "Fortran": "mpifort"}
 PYTHON = """\
@@ -47,12 +47,8 @@ def build_ways(tools, place, text, header):
     (place / "alltoall.c").write_text(text)
     (place / "alltoall.h").write_text(header)
     source = [place / "alltoall.c"]
-    both = ["-DATALL_OVERRIDE", "-DATALL_WRAP"]
     compiled(tools, place / "override.o", source, *FLAGS, "-DATALL_OVERRIDE", "-c")
-    compiled(tools, place / "both.o", source, *FLAGS, *both, "-c")
-    compiled(tools, place / SONAME, [place / "both.o"], "-shared", f"-Wl,-soname,{SONAME}")
-    (place / "libatall.a").unlink(missing_ok=True)
-    tools.run(["ar", "rcs", str(place / "libatall.a"), str(place / "both.o")], "ar")
+    build_library(tools, place, place)
     return place
 
 

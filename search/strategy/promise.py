@@ -73,8 +73,8 @@ class Promises:
     def _of_relative(self, variant: Variant, block: int) -> float:
         """The promise of the most similar one of the same body that is known, else of the best of
         the same kind; 1 if none is."""
-        mine = [v for v in self.variants() if v.body == variant.body]
         kin = [v for v in self.variants() if v.kind == variant.kind]
+        mine = [v for v in kin if v.body == variant.body]
         if mine:
             return NOVELTY * self.of(min(mine, key=lambda v: _unlike(v, variant)), block)
         return NOVELTY * min(self.of(v, block) for v in kin) if kin else 1.0

@@ -12,7 +12,7 @@
  *
  * In the environment (of rank 0): ATALL_DISABLE=1 leaves all to the library, ATALL_FORCE=LABEL
  * has one of the algorithms below serve all blocks, ATALL_VERBOSE=1 says which table serves a
- * communicator, 2 its rows, too, and 0 suppresses warnings; ATALL_STATS=1 (or a file's name) counts
+ * communicator, 2 all tables, and 0 suppresses warnings; ATALL_STATS=1 (or a file's name) counts
  * calls and prints them in MPI_Finalize.
  *
  * Top to bottom: what a call looks like, helpers, one function for each algorithm in use, the
@@ -594,7 +594,7 @@ static void atall_count_call(struct atall_process *process, int ranks, size_t bl
     while (*place && ((*place)->ranks != ranks || (*place)->block_bytes != block_bytes ||
                       strcmp((*place)->served_by, served_by) != 0))
         place = &(*place)->next;
-    if (!*place && (*place = (struct atall_count *)calloc(1, sizeof **place)))
+    if (!*place && (*place = (struct atall_count *)malloc(sizeof **place)))
         **place = (struct atall_count){ NULL, ranks, block_bytes, served_by, 0, 0.0 };
     if (*place) {
         (*place)->calls++;
