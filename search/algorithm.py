@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -52,8 +53,8 @@ class Number:
     """A parameter that a table's row passes: an integer from ``least``, where the enumerated
     parameters are as in ``when`` (several values of one: any of them).
 
-    ``walk`` lists the values to try, or names a walk from ``least`` to ``most(p, q)`` for p ranks,
-    q on each host.
+    ``walk`` lists the values to try, or names a walk, from ``least`` to ``most(p, q)`` for p ranks,
+    q on each host; a list may have no most.
     """
 
     name: str
@@ -78,22 +79,23 @@ class Number:
             return ", ".join(self.names)
         if isinstance(self.walk, str):
             return f"{self.least} to {self.most}"
-        return f"from {self.least}, tried: {', '.join(map(str, self.walk))}"
+        most = f" to {self.most}" if self.most else ""
+        return f"from {self.least}{most}, tried: {', '.join(map(str, self.walk))}"
 
     def candidates(self, ranks: int, each: int = 1, few: bool = False) -> list[int]:
         """Values to try on so many ranks: those listed, or a walk and the largest; or a few."""
         if few:
             return self.candidates(ranks, each)[: 1 if self.optional else 2]
+        most = evaluate(self.most, {"p": ranks, "q": each}) if self.most else math.inf
         if not isinstance(self.walk, str):
-            return [*self.walk]
+            return [value for value in self.walk if value <= max(most, self.least)]
         assert self.most is not None
-        most = int(evaluate(self.most, {"p": ranks, "q": each}))
         values = []
         value = self.least
         while value < most:
             values.append(value)
             value = WALKS[self.walk](value)
-        return [*values, most] if most >= self.least else []
+        return [*values, int(most)] if most >= self.least else []
 
     def near(self, value: int, ranks: int, each: int = 1) -> list[int]:
         """The candidates beside a value, and what is halfway to them on a walk; of a number with
@@ -441,7 +443,7 @@ def _read_number(name: str, matter: Mapping[str, Any]) -> Number:
     return Number(
         name,
         0 if words else matter["least"],
-        None if listed else matter["most"],
+        matter.get("most") if listed else matter["most"],
         tuple(walk) if listed else _known(walk, WALKS),
         matter["about"],
         {

@@ -104,7 +104,8 @@ def _render_body(environment: Environment, body: Body) -> _RenderedBody:
     template = environment.get_template(f"alltoall/{algorithm.path.name}")
     name = symbol(body.symbol)
     numbers = [number.name for number in body.numbers]
-    text = template.render(symbol=name, cost=comment_text(body.cost), **dict(body.binding))
+    cost = Markup("\n * ".join(textwrap.wrap(comment_text(body.cost), 70)))
+    text = template.render(symbol=name, cost=cost, **dict(body.binding))
     if len(algorithm.needs) > 1:
         raise UserError(f"{algorithm.name}: more than one need is not supported")
     return _RenderedBody(
@@ -149,7 +150,7 @@ def _row(cutoff: Cutoff, numbers: Sequence[Number]) -> dict[str, Any]:
         name: _word(number, value) if number.names else value
         for number in numbers
         for name, value in cutoff.variant.values
-        if name == number.name and (value or not number.optional)
+        if name == number.name and not (number.optional and value == number.least)
     }
     most = Markup("SIZE_MAX") if cutoff.most is None else cutoff.most
     return {

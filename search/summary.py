@@ -70,8 +70,11 @@ def catalogue_page(catalogue: Catalogue) -> str:
         if algorithm.memory:
             spares = ", without which it works, too" if algorithm.memory_is_optional else ""
             lines.append(f"- Memory on each rank: `{algorithm.memory}` bytes{spares}.")
-        for body in algorithm.bodies():
-            lines.append(f"- Cost of `{body.label}`: `{body.cost}`.")
+        costs = {body.label: body.cost for body in algorithm.bodies()}
+        if len(set(costs.values())) == 1:
+            lines.append(f"- Cost: `{algorithm.bodies()[0].cost}`.")
+        else:
+            lines += [f"- Cost of `{label}`: `{cost}`." for label, cost in costs.items()]
         if algorithm.enumerated or algorithm.numbers:
             lines += ["", "| parameter | values | |", "|---|---|---|"]
         for one in algorithm.enumerated:

@@ -67,7 +67,7 @@ MORE = [
     "phased(sync=sender,segment=1)",
     "circular(segment=5)",
     "gather_scatter(gather=chain,scatter=binary,segment=3)",
-    "bruck(posts=in_turn,packing=type,radix=3,hops=mesh)",  # several options at a time
+    "bruck(posts=in_turn,packing=type,radix=3,first=2,hops=mesh)",  # several options at a time
     "bruck",  # numbers left out are the least
 ]
 
@@ -251,7 +251,7 @@ MUTANTS = {
         "found.end = (int)(first + 1 + rest * (i + 1) / count) - (rest > 2);",
     ),
     "rotates the wrong way": ("atall_ahead(call, own, -i)", "atall_ahead(call, own, i)"),
-    "picks the wrong digit": ("i / place % radix == hop / place", "i / place % radix == 1"),
+    "picks the wrong digit": ("i / place % base == hop / place", "i / place % base == 1"),
     "swaps the wrong half": ("rows + start * row, (end", "rows + from * row, (end"),
     "folds too few": ("while (power <= p / 2)", "while (power < p / 2)"),
     "does not number the ranks": (

@@ -61,8 +61,10 @@ def claimed(variant: Variant, term: str, ranks: int) -> float:
 
 def is_exact(variant: Variant, ranks: int) -> bool:
     """Whether the formula holds to the byte on so many ranks; it is an upper bound else."""
-    radix = dict(variant.values).get("radix", POWERS.get(variant.body.algorithm.name, 0))
-    return not radix or round(math.log(ranks, radix), 9).is_integer()
+    values = dict(variant.values)
+    radix = values.get("radix", POWERS.get(variant.body.algorithm.name, 0))
+    rest = ranks / values.get("first", 1)
+    return not radix or (rest >= 1 and round(math.log(rest, radix), 9).is_integer())
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 7, 8, 9, 16, 64])

@@ -40,6 +40,9 @@
 
 /* Numbers that a row of a table passes to its algorithm. */
 struct atall_values {
+    /* base of the lowest digit, if it has one of its own: a mesh of first x radix x radix x
+     * ... ranks */
+    int first;
     /* a distance is counted round a ring of ranks, or digit by digit, as in a mesh, where the
      * digits just reach */
     int hops;
@@ -197,32 +200,39 @@ static int atall_copy_own(const struct atall_call *call)
                          MPI_STATUS_IGNORE);
 }
 
+/* The base of the lowest digit: its own, if the row gives it one. */
+static long atall_lowest_base(const struct atall_call *call)
+{
+    return call->values.first > 1 ? call->values.first : call->values.radix;
+}
+
 /* The number at a distance from another, negative: behind it. Digit by digit, without carry, if the
  * row wants a mesh and the digits just reach the number of ranks; else round the ring. */
 static int atall_ahead(const struct atall_call *call, int number, long distance)
 {
-    const int p = call->ranks, radix = call->values.radix;
+    const int p = call->ranks;
+    const long radix = call->values.radix, lowest = atall_lowest_base(call);
     const long away = distance < 0 ? -distance : distance;
     int found = 0;
     long top = 1;
-    while (top * radix < p)
-        top *= radix;
+    for (long base = lowest; top * base < p; base = radix)
+        top *= base;
     if (call->values.hops != ATALL_HOPS_MESH || p % top != 0)
         return (int)((number + distance + p) % p);
-    for (long place = 1; place < p; place *= radix) {
-        long base = place == top ? p / top : radix, step = away / place % radix;
-        long digit = number / place % radix + (distance < 0 ? base - step : step);
-        found += (int)(digit % base * place);
+    for (long place = 1, base = lowest; place < p; place *= base, base = radix) {
+        long side = place == top ? p / top : base, step = away / place % base;
+        long digit = number / place % base + (distance < 0 ? side - step : step);
+        found += (int)(digit % side * place);
     }
     return found;
 }
 
 /* The numbers below p that have the digit hop / place at that place; returns how many. */
-static int atall_pick_digit(int p, int radix, long place, long hop, int *picked)
+static int atall_pick_digit(int p, long base, long place, long hop, int *picked)
 {
     int count = 0;
     for (int i = 0; i < p; i++)
-        if (i / place % radix == hop / place)
+        if (i / place % base == hop / place)
             picked[count++] = i;
     return count;
 }
@@ -283,14 +293,17 @@ static int atall_simple_scattered(const struct atall_call *call)
 /*
  * Bruck: a block for the rank at distance d travels in as many hops as d has digits other than
  * zero, in base radix. All blocks that share a digit go in one message, so few messages carry
- * the data several times: for small blocks. In a mesh, with hops along its dimensions, radix 2
- * is the hypercube.
+ * the data several times: for small blocks. The lowest digit may have a base of its own. In a mesh,
+ * with hops along its dimensions, radix 2 is the hypercube.
  * Faraj and Yuan 4.1; Thakur, Rabenseifner and Gropp 4.3; Liu, Wang and Prasanna, A3.
- * Cost: digits(p, radix)*((radix-1)*(alpha + p/radix*n*beta) + theta) - theta + gamma.
+ * Cost: (first-1)*(alpha + p/first*n*beta) + (first > 1)*theta +
+ * digits(p/first, radix)*((radix-1)*(alpha + p/radix*n*beta) + theta) -
+ * theta + gamma.
  */
 static int atall_bruck(const struct atall_call *call)
 {
-    const int p = call->ranks, own = call->number, radix = call->values.radix;
+    const int p = call->ranks, own = call->number;
+    const long radix = call->values.radix, lowest = atall_lowest_base(call);
     const size_t n = call->block_bytes;
     int *picked = (int *)(void *)call->scratch;
     char *blocks = call->scratch + p * sizeof *picked, *packed = blocks + p * n;
@@ -298,12 +311,12 @@ static int atall_bruck(const struct atall_call *call)
 
     for (int i = 0; i < p; i++)
         ATALL_TRY(atall_pack(call, atall_ranked(call, atall_ahead(call, own, i)), blocks + i * n));
-    for (long place = 1; place < p; place *= radix) {
+    for (long place = 1, base = lowest; place < p; place *= base, base = radix) {
         int posted = 0, at = 0, count;
-        for (long hop = place; hop < p && hop < place * radix; hop += place, at += count) {
+        for (long hop = place; hop < p && hop < place * base; hop += place, at += count) {
             int to = atall_ranked(call, atall_ahead(call, own, hop));
             int from = atall_ranked(call, atall_ahead(call, own, -hop));
-            count = atall_pick_digit(p, radix, place, hop, picked);
+            count = atall_pick_digit(p, base, place, hop, picked);
             ATALL_TRY(PMPI_Irecv(arrived + at * n, (int)(count * n), MPI_BYTE, from,
                                  ATALL_TAG_BLOCK, call->comm, &call->requests[posted++]));
             for (int i = 0; i < count; i++)
@@ -313,8 +326,8 @@ static int atall_bruck(const struct atall_call *call)
         }
         ATALL_TRY(PMPI_Waitall(posted, call->requests, MPI_STATUSES_IGNORE));
         at = 0;
-        for (long hop = place; hop < p && hop < place * radix; hop += place) {
-            count = atall_pick_digit(p, radix, place, hop, picked);
+        for (long hop = place; hop < p && hop < place * base; hop += place) {
+            count = atall_pick_digit(p, base, place, hop, picked);
             for (int i = 0; i < count; i++)
                 memcpy(blocks + picked[i] * n, arrived + at++ * n, n);
         }
@@ -476,6 +489,7 @@ struct atall_number {
 
 /* clang-format off */
 static const struct atall_number atall_numbers[] = {
+    { "first", 1, offsetof(struct atall_values, first), NULL },
     { "hops", 0, offsetof(struct atall_values, hops), "ring,mesh," },
     { "radix", 2, offsetof(struct atall_values, radix), NULL },
     { "ranking", 0, offsetof(struct atall_values, ranking), "index,switch,interleaved," },
