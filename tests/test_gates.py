@@ -70,16 +70,25 @@ def test_late_acknowledgements_on_a_slow_link_are_our_own():
     assert gates("local").look(quiet(tasks1=9, bytes0=1e9)) == []
 
 
-def test_an_outage_is_believed_only_the_second_time():
+def test_a_variant_that_stands_still_for_the_third_time_always_does():
     watch = gates()
     stalled = Sample((1.6,), ((0, 4), (2, 1)), 3, spent=1.7)
-    told = watch.stall("here", "ring(sync=light)", stalled, 0.01)
-    assert "ring(sync=light) stood still for 1.6 s with retransmissions on n0, n1" in told
+    for _ in range(2):
+        told = watch.stall("here", "ring(sync=light)", stalled, 0.01)
+        assert "ring(sync=light) stood still for 1.6 s with retransmissions on n0, n1" in told
     assert watch.stall("here", "ring(sync=light)", stalled, 0.01) is None
     usual = Sample((0.25,), ((0, 4),), 3, spent=0.3)
     assert watch.stall("there", "ring(sync=light)", usual, 0.01) is None
     assert watch.stall("there", "native", Sample((1.6,), spent=1.7), 0.01) is None  # noise
     assert watch.stall("there", "native", Sample((1.0,), spent=12.0), 1.0) is None
+
+
+def test_long_calls_show_an_outage_too_unless_it_is_short_beside_them():
+    outage = Sample((2.0,), ((0, 38), (1, 47)), 23, spent=3.2)
+    assert "stood still for 1.6 s" in gates().stall("here", "native", outage, 0.43)
+    assert gates().stall("here", "native", outage, 1.01) is None
+    longer = Sample((6.0,), ((0, 38), (1, 47)), 23, spent=6.0)
+    assert gates().stall("here", "native", longer, 4.4) is None
 
 
 def test_an_outage_before_the_timing_is_seen_too():
@@ -215,14 +224,38 @@ def test_a_search_that_started_anew_finds_all_of_it_in_the_journal(catalogue, tm
     assert runner.fresh_visits == 0
 
 
+class Stalling(FakeJob):
+    """Stands still in some of its visits, by number; each but the first is one request to time."""
+
+    def __init__(self, when):
+        super().__init__()
+        self.when, self.visits = when, -1
+
+    def ask(self, request, seconds):
+        answer = super().ask(request, seconds)
+        if request.startswith("time"):
+            self.visits += 1
+            if self.visits in self.when:
+                return {"seconds": [1.5], "resent": [[1, 9]], "timeouts": 4}
+        return answer
+
+
 def test_an_outage_makes_only_its_own_round_void(catalogue, tmp_path, monkeypatch):
     monkeypatch.setattr("search.measure.runner.LOOK_SECONDS", 1e9)
-    stalls = iter([None, None, "stood still", None, None])
-    monkeypatch.setattr(Gates, "stall", lambda *_: next(stalls))
-    answers, _, said, _ = run_rounds(tmp_path, FakeJob(), catalogue.variant("native"), 3)
+    answers, _, said, _ = run_rounds(tmp_path, Stalling([3]), catalogue.variant("native"), 3)
     assert [answer.number for answer in answers] == [0, 1, 3]
     assert answers[-1].void == {2}
     assert "stood still" in said[0]
+
+
+def test_what_stands_still_when_visited_again_was_no_outage(catalogue, tmp_path, monkeypatch):
+    monkeypatch.setattr("search.measure.runner.LOOK_SECONDS", 1e9)
+    native = catalogue.variant("native")
+    answers, journal, said, _ = run_rounds(tmp_path, Stalling([3, 4, 5]), native, 4)
+    assert [answer.number for answer in answers] == [0, 1, 2, 3]
+    assert [answer.outcomes[native].seconds for answer in answers] == [0.01, 0.01, 1.5, 1.5]
+    assert not said
+    assert len(journal.records) == 4  # the visit that only looked is not kept
 
 
 def test_a_cluster_that_stays_noisy_is_refused(catalogue, tmp_path, monkeypatch):

@@ -5,11 +5,12 @@ Pure but for what is remembered: what the hosts looked like at their best.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from search.measure.samples import TAIL, Sample
+from search.measure.samples import Sample
 
 FOREIGN_SHARE = 0.02
 """Traffic of others beyond this share of a host's link makes rounds void."""
@@ -22,7 +23,9 @@ SLOWER = 1.3
 PREPARED = 12.0
 MACHINE = "of all emulated ones"
 STALL = 1.0
-"""Seconds beyond the usual after which a call with time-outs was an outage, the first time."""
+"""Seconds beyond the usual after which a call with time-outs was an outage."""
+COINCIDENCES = 2
+"""So often a variant may stand still at one place; from then on that is its nature."""
 
 
 @dataclass
@@ -38,7 +41,7 @@ class Gates:
     kind: str
     _work: dict[str, float] = field(default_factory=dict)
     _carrier: dict[str, float] = field(default_factory=dict)
-    _stalled: set[tuple[object, str]] = field(default_factory=set)
+    _stalled: Counter[tuple[object, str]] = field(default_factory=Counter)
 
     def look(self, answer: Mapping[str, Any]) -> list[str]:
         """What the verb ``quiet`` of the measuring job saw: one line for each trouble."""
@@ -84,14 +87,15 @@ class Gates:
 
     def stall(self, key: object, label: str, sample: Sample, usual: float) -> str | None:
         """Whether a visit stood still longer than time-outs alone explain: an outage, unless it
-        happens to the same variant again at the same place (``key``). ``usual`` is what a call
-        takes there; verifying and warming up may take PREPARED of them."""
-        worst = max(sample.calls) - TAIL * usual
+        happens to the same variant again and again at the same place (``key``). ``usual`` is what
+        a call takes there; what is shorter than that does not matter. Verifying and warming up may
+        take PREPARED of them."""
+        worst = max(sample.calls) - usual if sample.resent or sample.timeouts else 0.0
         before = sample.spent - sum(sample.calls) - PREPARED * usual
-        longest = max(worst if sample.resent or sample.timeouts else 0.0, before)
-        if longest < STALL or (key, label) in self._stalled:
+        longest = max(worst if worst > usual else 0.0, before)
+        if longest < STALL or self._stalled[key, label] == COINCIDENCES:
             return None
-        self._stalled.add((key, label))
+        self._stalled[key, label] += 1
         hosts = ", ".join(self.hosts[rank] for rank, _ in sample.resent[:4])
         where = f" with retransmissions on {hosts}" if hosts else ""
         more = "..." if len(sample.resent) > 4 else ""

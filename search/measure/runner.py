@@ -174,14 +174,27 @@ class MeasuringRunner:
     def _stalls(self, place: Place, outcomes: Outcomes) -> list[str]:
         """Outages among the visits of a round."""
         found = []
-        samples = {v.label: s for v, s in outcomes.items() if isinstance(s, Sample)}
+        samples = {v: s for v, s in outcomes.items() if isinstance(s, Sample)}
         peers = [sample.seconds for sample in samples.values()]
-        for label, sample in samples.items():
-            usual = statistics.median(self._times.get((label, place), peers))
-            stall = self._gates.stall(place, label, sample, usual)
-            found += [stall] if stall else []
-            self._remember(label, place, sample)
+        for variant, sample in samples.items():
+            usual = statistics.median(self._times.get((variant.label, place), peers))
+            stall = self._gates.stall(place, variant.label, sample, usual)
+            if stall and not self._stands_still(variant, place, usual):
+                found.append(stall)
+            self._remember(variant.label, place, sample)
         return found
+
+    def _stands_still(self, variant: Variant, place: Place, usual: float) -> bool:
+        """Whether a variant that stood still does so when it is visited again: no outage then."""
+        self._check_time(variant, place)
+        try:
+            sample = self._visits.visit(variant, place)
+        except JobLost:
+            self._visits.lose()
+            return False
+        return isinstance(sample, Sample) and bool(
+            self._gates.stall(place, variant.label, sample, usual)
+        )
 
     def _look(self, place: Place) -> list[str]:
         """What disturbs the cluster now; what was measured before is good if nothing does."""
