@@ -67,6 +67,10 @@ class Number:
     """what its values 0, 1, ... are called in labels, if they have names"""
     optional: bool = False
     """whether a label leaves out the least value; so it does where values have names"""
+    apart: bool = False
+    """whether its values are as unlike each other as algorithms are, and none stands for all"""
+    unlike: str = ""
+    """another number: where both are equal, leaving this one out means the same"""
 
     def text(self, value: int) -> str:
         """A value as it stands in labels."""
@@ -165,8 +169,9 @@ class Algorithm:
                 *(n.candidates(ranks, each, few) for n in body.numbers)
             ):
                 changed = [n for n, v in zip(body.numbers, values) if n.optional and v != n.least]
-                if len(changed) + len(body.options) <= 1:
-                    found.append(Variant(body, tuple(zip(names, values))))
+                variant = Variant(body, tuple(zip(names, values)))
+                if len(changed) + len(body.options) <= 1 and not variant.says_twice:
+                    found.append(variant)
         return found
 
 
@@ -287,8 +292,17 @@ class Variant:
     @property
     def is_coarse(self) -> bool:
         """Whether its numbers are those that stand for all at first: the least ones."""
-        least = {number.name: number.least for number in self.body.numbers}
-        return all(value == least[name] for name, value in self.values)
+        least = {number.name: number.least for number in self.body.numbers if not number.apart}
+        return all(value == least.get(name, value) for name, value in self.values)
+
+    @property
+    def says_twice(self) -> bool:
+        """Whether a number is what it should be unlike: a shorter label means the same."""
+        values = dict(self.values)
+        return any(
+            number.unlike and values[number.name] == values[number.unlike]
+            for number in self.body.numbers
+        )
 
     @property
     def plain(self) -> Variant:
@@ -329,7 +343,8 @@ class Variant:
         bodies = [
             b for b in self.body.siblings() if all(n.candidates(ranks, each) for n in b.numbers)
         ]
-        return [*steps, *(self._in(body, ranks) for body in bodies)]
+        found = [*steps, *(self._in(body, ranks) for body in bodies)]
+        return [variant for variant in found if not variant.says_twice]
 
     def _in(self, body: Body, ranks: int) -> Variant:
         """The same numbers in another body, as far as it has them; its first candidates else."""
@@ -452,6 +467,8 @@ def _read_number(name: str, matter: Mapping[str, Any]) -> Number:
         },
         words,
         bool(words) or matter.get("optional", False),
+        matter.get("apart", False),
+        matter.get("unlike", ""),
     )
 
 

@@ -46,6 +46,13 @@ def test_names_of_numbers_stand_in_labels(catalogue):
     assert catalogue.variant("native").named("ranking") is None
 
 
+def test_what_a_shorter_label_means_too_is_not_searched(catalogue):
+    assert "bruck(radix=4,first=4)" not in {v.label for v in catalogue.variants(16)}
+    near = {v.label for v in catalogue.variant("bruck(radix=4,first=3)").near(16)}
+    assert "bruck(radix=3,first=3)" not in near
+    assert "bruck(radix=2,first=3)" in near
+
+
 def test_what_is_kept_for_the_record_is_not_searched(catalogue):
     kept = "bruck(posts=in_turn,radix=2)"
     assert kept not in {v.label for v in catalogue.variants(8)}
