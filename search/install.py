@@ -18,6 +18,7 @@ from search.toolchain import SOURCE, TEMPLATES, Toolchain
 
 SONAME = "libatall.so.0"
 LIBRARY_FLAGS = ("-std=c11", "-O2", "-fPIC", "-DATALL_OVERRIDE", "-DATALL_WRAP")
+SHARED_FLAGS = ("-DATALL_SHARED", "-shared", f"-Wl,-soname,{SONAME}")
 UMBRELLA = '#include "atall/alltoall.h"\n'
 CMAKE_PROJECT = """\
 cmake_minimum_required(VERSION 3.16)
@@ -51,24 +52,15 @@ def checked_layout(prefix: str, destdir: str) -> Layout:
 
 def build_library(tools: Toolchain, generated: Path, build: Path) -> None:
     """Compile build/libatall.a and the shared library."""
-    item = build / "libatall.o"
+    item, archive = build / "libatall.o", build / "libatall.a"
     source = str(generated / "alltoall.c")
+    compiler = [tools.mpicc, *LIBRARY_FLAGS, *tools.cflags]
+    tools.run([*compiler, "-c", source, "-o", str(item)], "compiling the library")
+    archive.unlink(missing_ok=True)
+    tools.run(["ar", "rcs", str(archive), str(item)], "making the archive")
     tools.run(
-        [tools.mpicc, *LIBRARY_FLAGS, *tools.cflags, "-c", source, "-o", str(item)],
-        "compiling the library",
-    )
-    (build / "libatall.a").unlink(missing_ok=True)
-    tools.run(["ar", "rcs", str(build / "libatall.a"), str(item)], "making the archive")
-    tools.run(
-        [
-            tools.mpicc,
-            "-shared",
-            f"-Wl,-soname,{SONAME}",
-            str(item),
-            "-o",
-            str(build / SONAME),
-        ],
-        "linking the shared library",
+        [*compiler, *SHARED_FLAGS, source, "-o", str(build / SONAME)],
+        "making the shared library",
     )
 
 

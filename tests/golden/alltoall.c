@@ -38,6 +38,16 @@
 #endif
 #endif
 
+/* A shared library may be loaded beside an MPI older than that it was compiled with. */
+#if MPI_VERSION >= 4 && defined ATALL_SHARED
+#pragma weak PMPI_Alltoall_c
+#pragma weak PMPI_Type_contiguous_c
+#pragma weak PMPI_Type_get_envelope_c
+#define ATALL_IS_MPI_4 (PMPI_Type_get_envelope_c != NULL)
+#else
+#define ATALL_IS_MPI_4 (MPI_VERSION >= 4)
+#endif
+
 /* Numbers that a row of a table passes to its algorithm. */
 struct atall_values {
     /* base of the lowest digit, if it has one of its own: a mesh of first x radix x radix x
@@ -979,14 +989,17 @@ static const struct atall_row *atall_choose_row(const struct atall_state *state,
 /* Whether a datatype is predefined; MPI 4 may not be asked in int about what has larger counts. */
 static int atall_is_predefined(MPI_Datatype type, bool *predefined)
 {
-    int combiner;
+    int combiner, integers, addresses, types;
 #if MPI_VERSION >= 4
-    MPI_Count integers, addresses, counts, types;
-    ATALL_TRY(PMPI_Type_get_envelope_c(type, &integers, &addresses, &counts, &types, &combiner));
-#else
-    int integers, addresses, types;
-    ATALL_TRY(PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner));
+    if (ATALL_IS_MPI_4) {
+        MPI_Count some[4];
+        ATALL_TRY(PMPI_Type_get_envelope_c(type, &some[0], &some[1], &some[2], &some[3],
+                                           &combiner));
+        *predefined = combiner == MPI_COMBINER_NAMED;
+        return MPI_SUCCESS;
+    }
 #endif
+    ATALL_TRY(PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner));
     *predefined = combiner == MPI_COMBINER_NAMED;
     return MPI_SUCCESS;
 }
