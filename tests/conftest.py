@@ -18,6 +18,15 @@ from search.toolchain import TEMPLATES, Toolchain, read_toolchain  # noqa: E402
 from search.workplace import GENERIC  # noqa: E402
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many cases the tests put under the oracle."""
+    reports = [one for kind in terminalreporter.stats.values() for one in kind]
+    properties = [p for one in reports for p in getattr(one, "user_properties", ())]
+    cases = sum(value for name, value in properties if name == "cases")
+    if cases:
+        terminalreporter.write_line(f"{cases} cases of MPI_Alltoall under the oracle")
+
+
 @pytest.fixture(scope="session")
 def tools() -> Toolchain:
     return read_toolchain(Path(os.environ.get("ATALL_CONFIG", ROOT / "config.mk")))

@@ -104,17 +104,18 @@ def program(tools, subject, tmp_path_factory):
 
 
 @pytest.mark.parametrize("ranks", RANKS)
-def test_every_variant(tools, program, catalogue, patient, ranks):
+def test_every_variant(tools, program, catalogue, patient, record_property, ranks):
     of_all = labels_for(catalogue, ranks, every=ranks < 8)
     labels = of_all if ranks < 16 else one_of_each(catalogue, ranks)
     passed, failed, said = run(tools, program, ranks, labels, patient)
     assert failed == 0, said
     assert passed >= ranks * 10 * len(labels)
+    record_property("cases", passed // ranks)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("ranks", [*range(1, 34), 48, 64])
-def test_every_variant_everywhere(tools, program, catalogue, patient, ranks):
+def test_every_variant_everywhere(tools, program, catalogue, patient, record_property, ranks):
     """All labels on few ranks, each body on more, one of each kind on many."""
     if ranks <= 9:
         labels = labels_for(catalogue, ranks, every=True)
@@ -125,6 +126,7 @@ def test_every_variant_everywhere(tools, program, catalogue, patient, ranks):
     passed, failed, said = run(tools, program, ranks, labels, patient, seconds=900)
     assert failed == 0, said
     assert passed >= ranks * 10 * len(labels)
+    record_property("cases", passed // ranks)
 
 
 @pytest.mark.parametrize("per_host, leaders", [(2, (1, 2)), (3, (1,)), (8, (1, 3))])
