@@ -15,14 +15,23 @@
 
 enum { MOST_CALLS = 1000, PAIRS = 3, MOST_CACHE = 1 << 24 };
 
-/* The ranks at work: the first so many of the job. */
+/* A communicator that variants run on. */
+struct communicator {
+    MPI_Comm comm;
+    struct atall_state *state;
+};
+
+/* The ranks at work: the first so many of the job, in one communicator; or all of a process grid,
+ * in as many communicators at a time. */
 struct team {
-    MPI_Comm comm;    /* what variants run on */
-    MPI_Comm harness; /* the job's own messages */
+    MPI_Comm harness; /* all of them: the job's own messages */
     int rank, ranks;
+    int peers; /* ranks of each communicator that variants run on */
+    int count; /* of those of this rank, called one after the other: 2 if rows and columns are alike
+                */
+    struct communicator mine[2];
     int speaks_for_host; /* this rank is the first of the team on its host */
     int ranks_on_host;
-    struct atall_state *state; /* of comm */
 };
 
 static struct team team;

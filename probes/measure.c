@@ -2,7 +2,9 @@
  * The measuring job: one long-lived MPI job that takes requests on rank 0's standard input, one
  * line each, and answers each with one JSON line behind "atall: ".
  *
- *     ranks N                            from here on the first N ranks are at work; who they are
+ *     grid ROWS COLUMNS                  from here on communicators are those of a process grid
+ *     ranks N                            from here on the first N ranks are at work; who they are.
+ *                                        Of a grid: all ranks, in communicators of N at once
  *     verify LABEL BLOCK                 is the result right? {"verdict": "ok"}
  *     time LABEL BLOCK WARMUPS CALLS SCHEME
  *                                        {"seconds": [...], "resent": [[rank, segments], ...],
@@ -42,6 +44,7 @@ enum { LINE = 4096, MOST_TEAMS = 32 };
 
 enum verb {
     QUIT,
+    GRID,
     RANKS,
     VERIFY,
     TIME,
@@ -69,6 +72,7 @@ struct request {
 
 static struct team teams[MOST_TEAMS]; /* the first is all ranks */
 static int teams_made;
+static int rows, columns; /* of the process grid, if there is one */
 static struct request request;
 
 /* ---- what is called ---------------------------------------------------------------------- */
@@ -76,25 +80,28 @@ static struct request request;
 static int call_target(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
                        int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
+    struct atall_state *state = team.mine[team.count > 1 && comm == team.mine[1].comm].state;
     if (request.target == GENERATED)
         return ATALL_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
     if (request.target == LIBRARY)
         return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-    return atall_run(team.state, &request.row, sendbuf, sendcount, sendtype, recvbuf, recvcount,
+    return atall_run(state, &request.row, sendbuf, sendcount, sendtype, recvbuf, recvcount,
                      recvtype, (size_t)request.size);
 }
 
 static int call_bytes(char *sendbuf, char *recvbuf)
 {
-    int n = (int)request.size;
-    return call_target(sendbuf, n, MPI_BYTE, recvbuf, n, MPI_BYTE, team.comm) == MPI_SUCCESS;
+    int n = (int)request.size, good = 1;
+    for (int i = 0; i < team.count; i++)
+        good &= call_target(sendbuf, n, MPI_BYTE, recvbuf, n, MPI_BYTE, team.mine[i].comm) ==
+                MPI_SUCCESS;
+    return good;
 }
 
-/* Give the state the scratch that the emitted file would keep; false if it would refuse. All
- * ranks have it, or none. */
-static int have_scratch(void)
+/* Give a state the scratch that the emitted file would keep; false if it would refuse. All ranks
+ * have it, or none. */
+static int give_scratch(struct atall_state *state)
 {
-    struct atall_state *state = team.state;
     int have = 1;
     size_t want = atall_wanted(&state->place, &request.row, (size_t)request.size);
     if (request.target == VARIANT && want > 0) {
@@ -113,6 +120,14 @@ static int have_scratch(void)
     return have || atall_spares_scratch(&state->place, &request.row);
 }
 
+static int have_scratch(void)
+{
+    int have = 1;
+    for (int i = 0; i < team.count; i++)
+        have &= give_scratch(team.mine[i].state);
+    return have;
+}
+
 static const char too_much_scratch[] = "it needs more scratch memory than is kept";
 
 /* ---- the verbs ---------------------------------------------------------------------------- */
@@ -120,14 +135,17 @@ static const char too_much_scratch[] = "it needs more scratch memory than is kep
 static void verify(void)
 {
     struct oracle_case c = { (int)request.size, (int)request.size, MPI_BYTE,
-                             MPI_BYTE,          team.comm,         request.number };
-    const char *verdict;
+                             MPI_BYTE,          MPI_COMM_NULL,     request.number };
+    const char *verdict = NULL;
     int wrong, anywhere;
     if (!have_scratch()) {
         answer_text("verdict", too_much_scratch);
         return;
     }
-    verdict = oracle_judge(call_target, &c);
+    for (int i = 0; i < team.count && !verdict; i++) {
+        c.comm = team.mine[i].comm;
+        verdict = oracle_judge(call_target, &c);
+    }
     wrong = verdict != NULL;
     PMPI_Allreduce(&wrong, &anywhere, 1, MPI_INT, MPI_MAX, team.harness);
     if (wrong)
@@ -138,7 +156,7 @@ static void verify(void)
 static void time_target(void)
 {
     if (have_scratch())
-        time_calls(call_bytes, (size_t)team.ranks * (size_t)request.size,
+        time_calls(call_bytes, (size_t)team.peers * (size_t)request.size,
                    (enum scheme)request.scheme, request.first, request.second);
     else
         answer_text("error", too_much_scratch);
@@ -184,10 +202,10 @@ static void record_call(void)
     int n = (int)request.size, bad = 0;
     char *sendbuf, *recvbuf;
     double start = 0;
-    reserve_arena((size_t)team.ranks * (size_t)n);
+    reserve_arena((size_t)team.peers * (size_t)n);
     bad = !have_scratch();
     for (int i = 0; !bad && i < 2; i++) {
-        next_buffers((size_t)team.ranks * (size_t)n, &sendbuf, &recvbuf);
+        next_buffers((size_t)team.peers * (size_t)n, &sendbuf, &recvbuf);
         harness_barrier();
         record_count = 0;
         recording = i > 0;
@@ -216,7 +234,7 @@ static void find_neighbours(int *to, int *from)
     const int *order = NULL;
     int number = team.rank;
 #ifdef ATALL_EVERY
-    order = team.state->rankings;
+    order = rows ? NULL : team.mine[0].state->rankings;
     number = order ? order[2 * team.ranks + team.rank] : team.rank;
 #endif
     *to = (number + 1) % team.ranks;
@@ -243,8 +261,9 @@ static int parse_target(const char *label)
     request.row = (struct atall_row){ 0 };
     if (request.target == LIBRARY)
         return forced_parse(label + sizeof library - 1, &request.forced);
-    return request.target != VARIANT || (atall_parse_label(label, &request.row) &&
-                                         atall_body_serves(request.row.body, &team.state->place));
+    return request.target != VARIANT ||
+           (atall_parse_label(label, &request.row) &&
+            atall_body_serves(request.row.body, &team.mine[0].state->place));
 }
 
 static int are_two_ranks(int from, int to)
@@ -298,14 +317,24 @@ static int parse_calls(const char *line)
 static int parse_ranks(const char *line)
 {
     return sscanf(line, "%*s %d", &request.first) == 1 &&
-           within(request.first, 1, teams[0].ranks) && teams_made < MOST_TEAMS;
+           within(request.first, 1, teams[0].ranks) && teams_made < MOST_TEAMS &&
+           (!rows || request.first == rows || request.first == columns);
 }
 
+static int parse_grid(const char *line)
+{
+    return sscanf(line, "%*s %d %d", &request.first, &request.second) == 2 &&
+           within(request.first, 1, teams[0].ranks) &&
+           within(request.second, 1, teams[0].ranks / request.first) && teams_made == 1;
+}
+
+/* clang-format off */
 static const struct {
     const char *name;
     int verb;
     int (*parse)(const char *line);
 } verbs[] = {
+    { "grid", GRID, parse_grid },
     { "ranks", RANKS, parse_ranks },
     { "verify", VERIFY, parse_verify },
     { "time", TIME, parse_time },
@@ -317,6 +346,7 @@ static const struct {
     { "pingpong", PINGPONG, parse_pingpong },
     { "barrier", BARRIER, parse_calls },
 };
+/* clang-format on */
 
 /* Rank 0: one line of standard input as a request; its end is the driver's, and ours. */
 static void read_request(void)
@@ -379,25 +409,33 @@ static void do_request(void)
 
 /* ---- who is here -------------------------------------------------------------------------- */
 
-/* Rank 0: print the rankings that number the ranks of the team in a way of their own, and the
- * phases that are planned for them. Only where ATALL_SOURCE has every algorithm has it these for
- * sure. */
+/* Rank 0: print the rankings that number the ranks of a communicator in a way of their own, and
+ * the phases that are planned for its own. Only where ATALL_SOURCE has every algorithm has it these
+ * for sure. */
 static void print_plans(void)
 {
-    int is_switch_own = 0, is_interleaved_own = 0;
+    int own[2] = { 0, 0 }; /* switch, interleaved */
 #ifdef ATALL_EVERY
-    const int *order = team.state->rankings, ranks = team.ranks;
-    size_t bytes = (size_t)ranks * sizeof *order;
-    for (int i = 0; order && i < ranks; i++) {
-        is_switch_own |= order[i] != i;
-        is_interleaved_own |= order[ranks + i] != i;
+    for (int i = 0; i < team.count; i++) {
+        const int *order = team.mine[i].state->rankings, ranks = team.peers;
+        int by_switch = 0, interleaved = 0;
+        for (int j = 0; order && j < ranks; j++) {
+            by_switch |= order[j] != j;
+            interleaved |= order[ranks + j] != j;
+        }
+        own[0] |= by_switch;
+        own[1] |= interleaved && memcmp(order, order + ranks, (size_t)ranks * sizeof *order) != 0;
     }
-    is_interleaved_own = is_interleaved_own && memcmp(order, order + ranks, bytes) != 0;
-    printf("\"phases\": %d, \"least\": %d, ", team.state->schedule.phases,
-           team.state->schedule.least);
 #endif
-    printf("\"rankings\": [\"index\"%s%s]", is_switch_own ? ", \"switch\"" : "",
-           is_interleaved_own ? ", \"interleaved\"" : "");
+    PMPI_Allreduce(MPI_IN_PLACE, own, 2, MPI_INT, MPI_MAX, team.harness);
+    if (team.rank != 0)
+        return;
+#ifdef ATALL_EVERY
+    printf("\"phases\": %d, \"least\": %d, ", team.mine[0].state->schedule.phases,
+           team.mine[0].state->schedule.least);
+#endif
+    printf("\"rankings\": [\"index\"%s%s], ", own[0] ? ", \"switch\"" : "",
+           own[1] ? ", \"interleaved\"" : "");
 }
 
 static void print_library(void)
@@ -437,48 +475,73 @@ static void introduce(void)
         for (int i = 0; i < team.ranks; i++)
             printf("%s\"%s\"", i ? ", " : "", names + (size_t)i * sizeof name);
         printf("], ");
-        print_plans();
-        printf(", \"forced\": [");
+    }
+    print_plans();
+    if (team.rank == 0) {
+        printf("\"forced\": [");
         forced_print();
         printf("]}\n");
     }
     free(names);
 }
 
-/* All ranks of the job: make the team of the first so many of them, once. */
+/* All ranks of the team: the communicator of those of one color, with its state. */
+static void make_communicator(struct team *made, int color)
+{
+    struct communicator *one = &made->mine[made->count++];
+    struct atall_process *process;
+    MPI_Comm_split(made->harness, color, 0, &one->comm);
+    MPI_Comm_set_errhandler(one->comm, MPI_ERRORS_RETURN);
+    MPI_Comm_size(one->comm, &made->peers);
+    require(atall_get_process(&process) == MPI_SUCCESS &&
+                atall_make_state(process, one->comm, &one->state) == MPI_SUCCESS &&
+                !one->state->unserved,
+            "the communicator's state could not be made");
+}
+
+/* All ranks of the job: make the team of the first so many of them, or of a grid's communicators
+ * of so many, once. */
 static void make_team(int ranks)
 {
     struct team *made = &teams[teams_made++];
-    MPI_Comm_split(MPI_COMM_WORLD, teams[0].rank < ranks || made == teams ? 0 : MPI_UNDEFINED, 0,
-                   &made->comm);
-    made->ranks = ranks;
+    int first = rows ? rows * columns : ranks;
+    int takes_part = teams[0].rank < first || made == teams;
+    MPI_Comm_split(MPI_COMM_WORLD, takes_part ? 0 : MPI_UNDEFINED, 0, &made->harness);
     made->rank = teams[0].rank;
-    if (made->comm == MPI_COMM_NULL)
+    made->peers = ranks;
+    if (!takes_part)
         return;
-    MPI_Comm_set_errhandler(made->comm, MPI_ERRORS_RETURN);
-    MPI_Comm_dup(made->comm, &made->harness);
-    MPI_Comm_rank(made->comm, &made->rank);
-    MPI_Comm_size(made->comm, &made->ranks);
-    struct atall_process *process;
-    require(atall_get_process(&process) == MPI_SUCCESS &&
-                atall_make_state(process, made->comm, &made->state) == MPI_SUCCESS &&
-                !made->state->unserved,
-            "the communicator's state could not be made");
+    MPI_Comm_rank(made->harness, &made->rank);
+    MPI_Comm_size(made->harness, &made->ranks);
+    if (!rows)
+        make_communicator(made, 0);
+    if (rows && ranks == columns)
+        make_communicator(made, made->rank / columns);
+    if (rows && ranks == rows)
+        make_communicator(made, made->rank % columns);
 }
 
 static void choose_team(int ranks)
 {
-    int i = 0;
-    while (i < teams_made && teams[i].ranks != ranks)
+    int i = rows > 0; /* the first is no team of a grid */
+    while (i < teams_made && teams[i].peers != ranks)
         i++;
     if (i == teams_made)
         make_team(ranks);
     team = teams[i];
     clocks_forget();
-    if (team.comm != MPI_COMM_NULL) {
+    if (team.harness != MPI_COMM_NULL) {
         introduce();
         teams[i] = team;
     }
+}
+
+static void choose_grid(int of_rows, int of_columns)
+{
+    rows = of_rows;
+    columns = of_columns;
+    if (teams[0].rank == 0)
+        printf("atall: {\"grid\": [%d, %d]}\n", rows, columns);
 }
 
 static void serve(void)
@@ -487,9 +550,11 @@ static void serve(void)
         if (teams[0].rank == 0)
             read_request();
         PMPI_Bcast(&request, (int)sizeof request, MPI_BYTE, 0, teams[0].harness);
-        if (request.verb == RANKS)
+        if (request.verb == GRID)
+            choose_grid(request.first, request.second);
+        else if (request.verb == RANKS)
             choose_team(request.first);
-        else if (team.comm != MPI_COMM_NULL)
+        else if (team.harness != MPI_COMM_NULL)
             do_request();
         if (teams[0].rank == 0)
             fflush(stdout);

@@ -40,6 +40,13 @@ def counts(text: str) -> tuple[int, ...]:
     return tuple(sorted({count(item) for item in text.split(",")}))
 
 
+def grid(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", text)
+    if not match or match[0] == "1x1":
+        raise argparse.ArgumentTypeError(f"{text!r} is not rows and columns, such as 4x8")
+    return int(match[1]), int(match[2])
+
+
 class _Parser(argparse.ArgumentParser):
     """Errors in one line, with the exit code of a user's mistake."""
 
@@ -58,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--hostfile", metavar="FILE")
     top.add_argument("--launcher", choices=("hydra", "srun"), default="hydra")
     top.add_argument("--np", type=counts)
+    top.add_argument("--grid", type=grid, metavar="ROWSxCOLUMNS")
     top.add_argument("--topology", metavar="FILE")
     top.add_argument("--placement", choices=("switch", "interleaved", "file"), default="switch")
     top.add_argument(
@@ -90,6 +98,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a stage; every foreseen failure is one line on standard error and its exit code."""
     try:
         options = parser().parse_args(argv)
+        if options.grid and options.np:
+            raise UserError("--grid says how many ranks there are: leave out --np")
         if options.journals and options.stage not in JOURNALS:
             raise UserError(f"unknown argument: {options.journals[0]} (--help shows what there is)")
         signal.signal(signal.SIGTERM, _interrupt)

@@ -162,8 +162,15 @@ def _row(cutoff: Cutoff, numbers: Sequence[Number]) -> dict[str, Any]:
     }
 
 
-def _table_comment(ranks: int, last: bool) -> Markup:
+def _of_grid(tuned: Mapping[str, Any]) -> str:
+    """That communicators of a process grid were tuned, if so."""
+    return " in a grid of {} x {}".format(*tuned["grid"]) if tuned.get("grid") else ""
+
+
+def _table_comment(ranks: int, last: bool, tuned: Mapping[str, Any]) -> Markup:
     measured = f"Measured on {ranks} ranks" if ranks else "Published cut-offs, not measured"
+    if ranks in tuned.get("grid", ()):
+        measured += " of each row or column of the grid, all at once"
     near = "the numbers of ranks nearest to it" if ranks else "those numbers of ranks"
     served = "any number of ranks" if last else f"{near} that all its rows serve"
     return comment(f"{measured}; for {served}.")
@@ -173,7 +180,7 @@ def _tables(decision: Decision, numbers: Sequence[Number]) -> list[dict[str, Any
     count = len(decision.tables)
     return [
         {
-            "comment": _table_comment(table.ranks, index == count - 1),
+            "comment": _table_comment(table.ranks, index == count - 1, decision.tuned),
             "symbol": symbol(f"atall_rows_{index}"),
             "ranks": table.ranks,
             "length": len(table.cutoffs),
@@ -192,7 +199,8 @@ def _info(decision: Decision) -> list[str]:
     tuned = decision.tuned
     lines = ["not tuned: published cut-offs"]
     if tuned:
-        on = f"{tuned.get('ranks', '?')} ranks on {len(tuned.get('hosts', []))} host(s)"
+        hosts = len(tuned.get("hosts", []))
+        on = f"{tuned.get('ranks', '?')} ranks{_of_grid(tuned)} on {hosts} host(s)"
         name, mark = tuned.get("library", "?"), tuned.get("fingerprint", "?")
         lines = [f"tuned with {name}, {on}; fingerprint {mark}"]
     for table in decision.tables:
@@ -254,6 +262,7 @@ def emit_c(
         tuned=bool(tuned),
         library=comment_text(library),
         ranks=int(tuned.get("ranks", 0)),
+        grid=comment_text(_of_grid(tuned)),
         hosts=len(tuned.get("hosts", [])),
         fingerprint=comment_text(str(tuned.get("fingerprint", ""))),
         noise=comment_text(str(tuned.get("noise", ""))),

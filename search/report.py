@@ -226,15 +226,29 @@ def _bench(rows: Sequence[Mapping[str, Any]]) -> str:
         return "<h2>Generated against native</h2><p>Not measured yet: <code>make bench</code>.</p>"
 
     def draw(axes: Any) -> None:
-        blocks = [row["block"] for row in rows]
-        ratios = [row["ratio"] for row in rows]
-        low = [max(0.0, row["ratio"] - row["ratio_interval"][0]) for row in rows]
-        high = [max(0.0, row["ratio_interval"][1] - row["ratio"]) for row in rows]
-        axes.errorbar(blocks, ratios, [low, high], marker="o", markersize=3, capsize=2)
+        for ranks in counts:
+            mine = [row for row in rows if row["ranks"] == ranks]
+            ratios = [row["ratio"] for row in mine]
+            low = [max(0.0, row["ratio"] - row["ratio_interval"][0]) for row in mine]
+            high = [max(0.0, row["ratio_interval"][1] - row["ratio"]) for row in mine]
+            axes.errorbar(
+                [row["block"] for row in mine],
+                ratios,
+                [low, high],
+                marker="o",
+                markersize=3,
+                capsize=2,
+                label=f"{ranks} ranks",
+            )
         axes.axhline(1.0, color="black", linewidth=0.8)
+        if len(counts) > 1:
+            axes.legend()
+
+    counts = sorted({row["ranks"] for row in rows})
 
     table = _table(
         (
+            "ranks",
             "block",
             "native ms",
             "generated ms",
@@ -246,6 +260,7 @@ def _bench(rows: Sequence[Mapping[str, Any]]) -> str:
         ),
         [
             (
+                str(row["ranks"]),
                 size_text(row["block"]),
                 f"{row['native_s'] * 1e3:.3g}",
                 f"{row['generated_s'] * 1e3:.3g}",
@@ -327,4 +342,5 @@ def read_bench(path: Path) -> list[dict[str, Any]]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
-    return list(content["rows"]) if isinstance(content, dict) else []
+    rows = content["rows"] if isinstance(content, dict) else []
+    return [row for row in rows if "ranks" in row]  # older ones do not say

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -125,9 +125,14 @@ def configure_cluster(
     """Settle the cluster and the search's settings; write build/cluster.json."""
     cluster = make_cluster(options, os.environ)
     catalogue.variants(cluster.ranks, options.only)  # names must be known
+    sides = sorted({side for side in cluster.grid if side > 1})
     profile = read_profile(Path(options.profile), cluster.ranks) if options.profile else {}
+    if profile and sides:
+        profile = {ranks: blocks for ranks, blocks in profile.items() if ranks in sides}
+        if not profile:
+            raise UserError(f"{options.profile}: no call on rows or columns of the grid is in it")
     settings = {
-        "ranks": [*profile] or options.np or [cluster.ranks],
+        "ranks": [*profile] or sides or options.np or [cluster.ranks],
         "profile": profile,
         "sizes": options.sizes or (QUICK_SIZES if options.effort == "quick" else SIZES),
         "own_sizes": bool(options.sizes),
@@ -181,11 +186,12 @@ def decide_stage(place: Workplace, catalogue: Catalogue, tuned: Tuned | None = N
             cells,
             lambda ranks: sizes_of(place, settings, ranks),
             native,
-            lambda ranks, block: cluster.first(ranks).limit(block),
+            cluster.limit,
         ),
         {
             "library": fields["library"],
             "ranks": cluster.ranks,
+            **({"grid": [*cluster.grid]} if cluster.grid else {}),
             "hosts": sorted(set(fields["hosts"])),
             "fingerprint": digest(fields),
             **({"noise": tuned.noise[0]} if tuned and tuned.noise else {}),
@@ -250,7 +256,7 @@ def timeline_stage(
     title = f"{label}, {size_text(block)} to each peer, {describe(cluster)}"
     timeline.write_messages(place.build / "timeline.json", label, block, messages)
     timeline.draw(place.build / "timeline.svg", title, rows)
-    limit = cluster.limit(block)
+    limit = cluster.limit(cluster.ranks, block)
     console.print(f"{title}: {timeline.describe(rows, messages)}")
     if limit:
         console.print(f"the physical limit is {limit * 1e3:.1f} ms")
@@ -270,51 +276,79 @@ def bench_stage(
     options: Namespace,
     settings: dict[str, Any],
 ) -> None:
-    """Compare the generated file with the library; write build/bench.json."""
+    """Compare the generated file with the library, of a grid on rows and on columns; write
+    build/bench.json."""
     decision = read_decision(place.decision, catalogue)
-    cluster, effort = site.cluster, settings["effort"]
-    program = place.build / "bench"
+    cluster = site.cluster
     presets = read_presets(catalogue) if options.competitors else {}
+    program = build_bench(site, place, catalogue, decision, presets)
+    jobs = [site.start_job(program)]
+    fields = site.fingerprint(jobs[0].library, settings["timing"])
+    forced = jobs[0].forced if options.competitors else []
+    all_rows = []
+    for ranks in settings["ranks"] if cluster.grid else [cluster.ranks]:
+        competitors: dict[str, Callable[[int], str]] = {
+            name: partial(_same, name) for name in forced
+        }
+        for name, preset in presets.items():
+            competitors[f"preset {name}"] = partial(benchmark.chosen_label, preset, ranks)
+        plan = make_plan(place, options, settings, ranks, competitors)
+        timed = benchmark.run_bench(
+            lambda: jobs.pop() if jobs else site.start_job(program),
+            plan,
+            cluster.limit,
+            lambda text: console.print(f"bench {text}"),
+        )
+        chosen = partial(benchmark.chosen_label, decision, ranks)
+        rows = benchmark.make_rows(timed, plan, cluster.limit, chosen)
+        where = f"; communicators of {ranks} ranks, all at once" if cluster.grid else ""
+        benchmark.show(console, rows, describe(cluster) + where)
+        all_rows += rows
+    circumstances = {
+        "cluster": describe(cluster),
+        **{key: fields[key] for key in ("library", "congestion control", "port buffer")},
+    }
+    benchmark.write_rows(place.build / "bench.json", all_rows, circumstances)
+
+
+def build_bench(
+    site: Site,
+    place: Workplace,
+    catalogue: Catalogue,
+    decision: Decision,
+    presets: Mapping[str, Decision],
+) -> Path:
+    """The measuring job around what ships, and around the bodies that only presets name."""
     source = place.generated / "alltoall.c"
-    if presets:  # what ships, and beside it the bodies that only presets name
+    if presets:
         source = place.build / "bench.c"
         rivals = [row.variant.body for preset in presets.values() for row in preset.rows]
         write_whole(source, emit_c(decision, catalogue, TEMPLATES, also=rivals))
         write_whole(place.build / "alltoall.h", emit_h(TEMPLATES))
+    program = place.build / "bench"
     site.tools.compile_job(source, program)
-    jobs = [site.start_job(program)]
-    competitors: dict[str, Callable[[int], str]] = {
-        name: partial(_same, name) for name in (jobs[0].forced if options.competitors else [])
-    }
-    for name, preset in presets.items():
-        competitors[f"preset {name}"] = partial(benchmark.chosen_label, preset, cluster.ranks)
+    return program
+
+
+def make_plan(
+    place: Workplace,
+    options: Namespace,
+    settings: Mapping[str, Any],
+    ranks: int,
+    competitors: Mapping[str, Callable[[int], str]],
+) -> benchmark.Plan:
+    """What to time on so many ranks, and for how long."""
+    effort = settings["effort"]
     launches = options.launches or BENCH_LAUNCHES[effort]
-    plan = benchmark.Plan(
-        options.sizes or benchmark.bench_sizes(sizes_of(place, settings, max(settings["ranks"]))),
+    tuned = ranks if ranks in settings["ranks"] else max(settings["ranks"])
+    return benchmark.Plan(
+        ranks,
+        options.sizes or benchmark.bench_sizes(sizes_of(place, settings, tuned)),
         BENCH_SECONDS[effort] * (1 + len(competitors) / 2) / launches,
         launches,
         competitors,
         options.cold,
     )
-    fields = site.fingerprint(jobs[0].library, settings["timing"])
-    timed = benchmark.run_bench(
-        lambda: jobs.pop() if jobs else site.start_job(program),
-        plan,
-        cluster.limit,
-        lambda text: console.print(f"bench {text}"),
-    )
-    rows = benchmark.make_rows(
-        timed,
-        plan,
-        cluster.limit,
-        lambda block: benchmark.chosen_label(decision, cluster.ranks, block),
-    )
-    benchmark.show(console, rows, describe(cluster))
-    circumstances = {
-        "cluster": describe(cluster),
-        **{key: fields[key] for key in ("library", "congestion control", "port buffer")},
-    }
-    benchmark.write_rows(place.build / "bench.json", rows, circumstances)
 
 
 def report_stage(console: Console, place: Workplace, catalogue: Catalogue) -> None:
@@ -331,7 +365,7 @@ def report_stage(console: Console, place: Workplace, catalogue: Catalogue) -> No
         read_decision(place.decision, catalogue),
         read_machine(place.machine),
         report.read_bench(place.build / "bench.json"),
-        lambda ranks, block: cluster.first(ranks).limit(block),
+        cluster.limit,
     )
     report.write_report(path, findings)
     console.print(f"report: {path.relative_to(place.root)}")

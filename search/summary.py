@@ -30,9 +30,10 @@ def describe(cluster: Cluster) -> str:
     speeds = sorted({link.mbit for link in tree.links if link.mbit})
     speed = f", {'/'.join(f'{s:g}' for s in speeds)} Mbit/s" if speeds else ""
     buffer = f", {size_text(cluster.buffer)} a port" if cluster.buffer else ""
+    grid = f", a grid of {cluster.grid[0]} x {cluster.grid[1]}" if cluster.grid else ""
     return (
         f"{cluster.ranks} ranks on {hosts} {cluster.kind} host{'s' * (hosts > 1)}, "
-        f"{len(tree.switches)} switch{'es' * (len(tree.switches) > 1)}{speed}{buffer}"
+        f"{len(tree.switches)} switch{'es' * (len(tree.switches) > 1)}{speed}{buffer}{grid}"
     )
 
 

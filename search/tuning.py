@@ -106,7 +106,7 @@ def make_task(
         return variant.named("ranking") in (None, *rankings)
 
     rankings = list(job.rankings)
-    each = cluster.first(ranks).each
+    each = cluster.each(ranks)
     few = settings["effort"] == "quick"
     variants = catalogue.variants(
         ranks, tuple(settings["only"]), few, each, settings["strategy"] == "exhaustive"
@@ -161,8 +161,8 @@ def compare_fingerprint(
     except (OSError, ValueError):
         before = {}
     after = json.loads(json.dumps(fields))
-    changed = [key for key in after if key in before and after[key] != before[key]]
-    if changed and journal.foreign and not journal.records:
+    changed = [key for key in {**after, **before} if after.get(key) != before.get(key)]
+    if before and changed and journal.foreign and not journal.records:
         console.print(
             f"tune: changed since the last tuning: {', '.join(changed)}; all is measured anew"
         )

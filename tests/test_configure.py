@@ -379,6 +379,8 @@ def test_the_example_runs_with_the_file_copied_elsewhere(tuned, tools, place, pa
         (["--emulate=tiny.conf", "--np=5"], 1, "4 slots"),
         (["--emulate=tiny.conf", "--profile=none"], 1, "cannot read profile none"),
         (["--np=0"], 1, "--np"),
+        (["--grid=2"], 1, "'2' is not rows and columns, such as 4x8"),
+        (["--grid=2x2", "--np=4"], 1, "leave out --np"),
         (["--sizes=1,x"], 1, "'x' is not a size"),
         (["--sizes=2G"], 1, "'2G' is not a size"),
         (["--time-limit=soon"], 1, "--time-limit"),

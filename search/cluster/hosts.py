@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +39,8 @@ class Cluster:
     """Every rank has a host: ``hosts`` in the order in which ranks fill them, ``ranks`` in all.
 
     ``kind`` is "emulated", "remote" (hosts of a list) or "local" (this machine);
-    ``buffer`` is the port buffer of emulated switches in bytes.
+    ``buffer`` is the port buffer of emulated switches in bytes. ``grid`` has the rows and columns
+    of a process grid, if its communicators are what is tuned.
     """
 
     kind: str
@@ -46,25 +49,37 @@ class Cluster:
     topology: Topology
     launcher: str = "hydra"
     buffer: int = 0
+    grid: tuple[int, ...] = ()
 
     def host_of_rank(self) -> list[str]:
         """The host of each rank: each host takes its slots of consecutive ranks."""
         names = [host.name for host in self.hosts for _ in range(host.slots)]
         return names[: self.ranks]
 
-    def first(self, ranks: int) -> Cluster:
-        """The same cluster with its first so many ranks."""
-        return dataclasses.replace(self, ranks=ranks)
+    def communicators(self, ranks: int) -> list[list[range]]:
+        """What calls on so many ranks are timed on, as lists of ranks: all rows of the grid, or
+        columns, at once, and where they are alike first the rows, then the columns; what is neither
+        is the first so many ranks."""
+        rows, columns = self.grid or (0, 0)
+        by_row = [range(row * columns, (row + 1) * columns) for row in range(rows)]
+        by_column = [range(column, rows * columns, columns) for column in range(columns)]
+        found = [alike for alike in (by_row, by_column) if alike and len(alike[0]) == ranks]
+        return found or [[range(ranks)]]
 
-    @property
-    def each(self) -> int:
-        """Ranks on each of several hosts; 1 if hosts differ."""
-        counts = list(self.ranks_on().values())
-        return counts[0] if len(counts) > 1 and len(set(counts)) == 1 else 1
+    def each(self, ranks: int) -> int:
+        """Ranks of a communicator of so many on each of several hosts; 1 if hosts differ."""
+        hosts = [self._on(members) for alike in self.communicators(ranks) for members in alike]
+        counts = {count for on in hosts for count in on.values()}
+        return counts.pop() if len(counts) == 1 and all(len(on) > 1 for on in hosts) else 1
 
-    def limit(self, block: int) -> float | None:
-        """Seconds below which no all-to-all of ``block`` bytes to each peer can be here."""
-        return alltoall_limit(self.topology, self.ranks_on(), block)
+    def limit(self, ranks: int, block: int) -> float | None:
+        """Seconds below which no all-to-all of ``block`` bytes to each peer can be on so many
+        ranks."""
+        limits = [
+            alltoall_limit(self.topology, [self._on(members) for members in alike], block)
+            for alike in self.communicators(ranks)
+        ]
+        return None if None in limits else sum(limit or 0.0 for limit in limits)
 
     def sending(self, count: float) -> float:
         """Seconds that no host needs less than to send so many bytes; 0 if a link's speed is not
@@ -77,8 +92,12 @@ class Cluster:
 
     def ranks_on(self) -> dict[str, int]:
         """How many ranks each host has."""
+        return self._on(range(self.ranks))
+
+    def _on(self, members: Iterable[int]) -> dict[str, int]:
+        """How many of some ranks each host has that has any."""
         names = self.host_of_rank()
-        return {name: names.count(name) for name in dict.fromkeys(names)}
+        return dict(Counter(names[rank] for rank in members))
 
 
 def place(hosts: Sequence[Host], topology: Topology, placement: str) -> list[Host]:
@@ -117,9 +136,10 @@ def make_cluster(options: Any, environment: Mapping[str, str]) -> Cluster:
                     "the job must hang off a switch"
                 )
     slots = sum(host.slots for host in hosts)
-    ranks = max(options.np or [slots])
+    ranks = _wanted_ranks(options) or slots
     if ranks > slots:
-        raise UserError(f"--np={ranks}: the hosts have {slots} slots in all")
+        option = "--grid" if options.grid else "--np"
+        raise UserError(f"{option}: {ranks} ranks are wanted, the hosts have {slots} slots in all")
     if options.buffer < SMALLEST_BUFFER:
         raise UserError(
             f"--emulate-buffer={options.buffer}: at least {SMALLEST_BUFFER} bytes are expected"
@@ -132,6 +152,7 @@ def make_cluster(options: Any, environment: Mapping[str, str]) -> Cluster:
         topology,
         options.launcher,
         options.buffer if options.emulate else 0,
+        options.grid or (),
     )
 
 
@@ -151,8 +172,13 @@ def _real_hosts(options: Any, environment: Mapping[str, str]) -> tuple[str, list
     if options.launcher == "srun":
         raise UserError("--launcher=srun: no Slurm job here: run configure in salloc or sbatch")
     return "local", [
-        Host(short_name(os.uname().nodename), max(options.np or [os.cpu_count() or 1]))
+        Host(short_name(os.uname().nodename), _wanted_ranks(options) or os.cpu_count() or 1)
     ]
+
+
+def _wanted_ranks(options: Any) -> int:
+    """How many ranks the options ask for; 0: they do not say."""
+    return math.prod(options.grid) if options.grid else max(options.np or [0])
 
 
 def read_hostfile(path: Path) -> list[Host]:
@@ -213,7 +239,8 @@ def read_cluster(path: Path) -> tuple[Cluster, dict[str, Any]]:
             tuple(tree["hosts"]), tuple(tree["switches"]), tuple(Link(**x) for x in tree["links"])
         )
         hosts = tuple(Host(**host) for host in raw.pop("hosts"))
-        return Cluster(topology=topology, hosts=hosts, **raw), content["settings"]
+        grid = tuple(raw.pop("grid", ()))
+        return Cluster(topology=topology, hosts=hosts, grid=grid, **raw), content["settings"]
     except FileNotFoundError as error:
         raise UserError("no cluster is configured here: run ./configure first") from error
     except (ValueError, KeyError, TypeError) as error:

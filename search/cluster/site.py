@@ -77,6 +77,8 @@ class Site:
             raise EnvironmentFailure(
                 f"ranks are not placed as asked: rank 0.. on {job.hosts[:8]}, not {wanted[:8]}"
             )
+        if self.cluster.grid:
+            job.choose_grid(*self.cluster.grid)
         return job
 
     def fingerprint(self, library: str, timing: str) -> dict[str, object]:
@@ -99,6 +101,8 @@ class Site:
             "timing": timing,
             "sources": source_hash(),
         }
+        if cluster.grid:
+            fields["grid"] = [*cluster.grid]
         return fields
 
 

@@ -90,20 +90,25 @@ def single_switch(hosts: Sequence[str]) -> Topology:
 
 
 def alltoall_limit(
-    topology: Topology, ranks_on: Mapping[str, int], block: int, share: float = PAYLOAD_SHARE
+    topology: Topology,
+    communicators: Sequence[Mapping[str, int]],
+    block: int,
+    share: float = PAYLOAD_SHARE,
 ) -> float | None:
     """Seconds below which no all-to-all can be, or None if a link's speed is unknown.
 
-    ``ranks_on`` maps hosts to ranks there, ``block`` is bytes to each peer. Each link
-    carries (ranks below) x (ranks elsewhere) blocks in either direction; ``share`` is
-    the part of the wire's rate that payload can have (Faraj and Yuan, section 4.2).
+    Each of the ``communicators``, all at work at once, maps hosts to ranks there; ``block`` is
+    bytes to each peer. Each link carries (ranks below) x (ranks elsewhere) blocks of each in either
+    direction; ``share`` is the part of the wire's rate that payload can have (Faraj and Yuan,
+    section 4.2).
     """
-    ranks = sum(ranks_on.values())
     below = topology.hosts_below()
     longest = 0.0
     for link in topology.links:
-        inside = sum(ranks_on.get(host, 0) for host in below[link.lower])
-        load = inside * (ranks - inside)
+        load = 0
+        for ranks_on in communicators:
+            inside = sum(ranks_on.get(host, 0) for host in below[link.lower])
+            load += inside * (sum(ranks_on.values()) - inside)
         if load and link.mbit is None:
             return None
         if load and link.mbit is not None:

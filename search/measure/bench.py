@@ -40,7 +40,7 @@ COLD_CALLS = 3
 COLD_SECONDS = 1.1
 """Idle time after which TCP has forgotten its window."""
 
-Limit = Callable[[int], "float | None"]
+Limit = Callable[[int, int], "float | None"]
 
 
 @dataclass
@@ -78,12 +78,14 @@ class Timed:
 
 @dataclass(frozen=True)
 class Row:
-    """One block (bytes to each peer): medians in seconds, ratio = library over generated.
+    """One block (bytes to each peer) on so many ranks: medians in seconds, ratio = library over
+    generated.
 
     ``launches`` holds that ratio for each launch, ``competitors`` the ratio for each other that
     was timed, ``cold`` the medians of library and generated file after idleness.
     """
 
+    ranks: int
     block: int
     library: Interval
     generated: Interval
@@ -118,10 +120,11 @@ def chosen_label(decision: Decision, ranks: int, block: int) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a bench times: blocks, each for so many seconds a launch, and beside the two targets
-    competitors by name, with the label that each has at a block; ``cold`` adds calls after
-    idleness."""
+    """What a bench times on so many ranks: blocks, each for so many seconds a launch, and beside
+    the two targets competitors by name, with the label that each has at a block; ``cold`` adds
+    calls after idleness."""
 
+    ranks: int
     sizes: Sequence[int]
     seconds: float
     launches: int
@@ -142,12 +145,13 @@ def run_bench(
     for launch in range(plan.launches):
         job = start_job()
         try:
+            job.choose_ranks(plan.ranks, PATIENCE)
             skew = job.ask(f"clocks {SKEW_BARRIERS}", PATIENCE)["skew"]
             for number, one in enumerate(timed):
                 where = f", launch {launch + 1} of {plan.launches}" if plan.launches > 1 else ""
                 say(f"{number + 1} of {len(timed)}: {size_text(one.block)}{where}")
                 shuffle = random.Random(launch * len(timed) + number).shuffle
-                patience = PATIENCE + 100 * (limit(one.block) or one.block * 1e-6)
+                patience = PATIENCE + 100 * (limit(plan.ranks, one.block) or one.block * 1e-6)
                 one.launches.append(_time_block(job, one.block, plan, skew, shuffle, patience))
                 if plan.cold and launch == 0:
                     one.cold = _time_cold(job, one.block, patience)
@@ -219,12 +223,13 @@ def make_rows(
         cold = [statistics.median(s.seconds for s in one.cold[t]) for t in TARGETS if one.cold]
         rows.append(
             Row(
+                plan.ranks,
                 one.block,
                 library,
                 generated,
                 one.ratio("library"),
                 tuple(one.ratios("library")),
-                limit(one.block),
+                limit(plan.ranks, one.block),
                 (again[0], again[1]),
                 variant(one.block),
                 {target: one.ratio(target) for target in plan.competitors},
@@ -295,6 +300,7 @@ def write_rows(path: Path, rows: Sequence[Row], circumstances: Mapping[str, Any]
     ratio = native / generated."""
     content = [
         {
+            "ranks": row.ranks,
             "block": row.block,
             "native_s": row.library.median,
             "generated_s": row.generated.median,

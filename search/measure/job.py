@@ -71,8 +71,13 @@ class Job:
         """labels of the library's own algorithms, each forced"""
         self._introduced(answer)
 
+    def choose_grid(self, rows: int, columns: int) -> None:
+        """Let the communicators that are chosen from here on be a process grid's."""
+        self.ask(f"grid {rows} {columns}", START_SECONDS)
+
     def choose_ranks(self, ranks: int, seconds: float) -> None:
-        """Let the first so many ranks be at work from here on."""
+        """Let the first so many ranks be at work from here on; of a grid, all its communicators
+        with so many."""
         self._introduced(self.ask(f"ranks {ranks}", seconds))
 
     def _introduced(self, answer: Mapping[str, Any]) -> None:

@@ -192,7 +192,7 @@ def _best_share(job: Job, request: str, wire_seconds: float, enough: float) -> t
 def _alltoall_busy(cluster: Cluster, job: Job) -> float:
     """How busy all processors are while all-to-alls of a large block run."""
     block = 65536
-    limit = cluster.limit(block) or 1.0
+    limit = cluster.limit(cluster.ranks, block) or 1.0
     calls = max(1, min(20, round(ALLTOALL_SECONDS / limit)))
     before = _processor_times()
     job.ask(f"time ring(sync=light) {block} 0 {calls} barrier", PATIENCE + 10 * limit * calls)

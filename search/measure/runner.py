@@ -48,15 +48,15 @@ class MeasuringRunner:
         start_job: Callable[[], Job],
         journal: Journal,
         watcher: Watcher,
-        limit: Callable[[int], float | None],
+        limit: Callable[[int, int], float | None],
         gates: Gates,
         deadline: float | None = None,
         timing: str = "isolated",
         accept_noise: bool = False,
         seed: int = 1,
     ) -> None:
-        """``job`` runs already, ``start_job`` starts another when it is lost; ``limit`` gives a
-        block's physical limit in seconds; ``deadline`` is monotonic time."""
+        """``job`` runs already, ``start_job`` starts another when it is lost; ``limit`` gives the
+        physical limit of ranks and block in seconds; ``deadline`` is monotonic time."""
         self._journal, self._watcher, self._gates = journal, watcher, gates
         self._limit, self._deadline, self._accept_noise = limit, deadline, accept_noise
         self._random = random.Random(seed)
@@ -277,7 +277,7 @@ class MeasuringRunner:
         if self._deadline is None:
             return
         times = self._times.get((variant.label, place))
-        expected = times[-1] if times else 2 * (self._limit(place[1]) or 0.0)
+        expected = times[-1] if times else 2 * (self._limit(*place) or 0.0)
         if time.monotonic() + expected > self._deadline:
             raise OutOfTime
 

@@ -35,15 +35,15 @@ class Visits:
         self,
         job: Job,
         start_job: Callable[[], Job],
-        limit: Callable[[int], float | None],
+        limit: Callable[[int, int], float | None],
         deadline: float | None,
         timing: str,
         schemes: dict[Place, tuple[str, int]],
         launch: int,
     ) -> None:
-        """``job`` runs already, ``start_job`` starts another; ``limit`` gives a block's physical
-        limit in seconds; ``deadline`` is monotonic time; ``schemes`` says how cells were timed so
-        far, and in how many calls a visit; ``launch`` is the number of the job."""
+        """``job`` runs already, ``start_job`` starts another; ``limit`` gives the physical limit of
+        ranks and block in seconds; ``deadline`` is monotonic time; ``schemes`` says how cells were
+        timed so far, and in how many calls a visit; ``launch`` is the number of the job."""
         self._job: Job | None = job
         self._start_job, self._limit, self._deadline = start_job, limit, deadline
         self._timing, self.schemes, self.launch = timing, schemes, launch
@@ -91,7 +91,7 @@ class Visits:
         """Time a variant, which is verified and warmed up the first time; JobLost if that fails."""
         begin = time.monotonic()
         ranks, block = place
-        patience = PATIENCE + 100.0 * (self._limit(block) or block * 1e-6)
+        patience = PATIENCE + 100.0 * (self._limit(*place) or block * 1e-6)
         key = variant.label, place
         if key not in self._prepared:
             verdict = self._ask(ranks, f"verify {variant.label} {block}", patience)
