@@ -2,7 +2,8 @@
 
     python -m tests.ways MPICC...
 
-prints a table with a row for each language and library, as in doc/portability.md.
+prints a table with a row for each language and library, as in doc/portability.md, and another one:
+the shared library compiled with each MPICH, preloaded under programs of every other.
 """
 
 from __future__ import annotations
@@ -52,15 +53,21 @@ def build_ways(tools, place, text, header):
     return place
 
 
-def link_words(place, way):
-    """What a program is linked with."""
+def link_words(place, way, language):
+    """What a program is linked with. Fortran's calls come from the library: the linker does not see
+    that they need ours."""
+    is_fortran = language == "Fortran"
     return {
         "object": [place / "override.o"],
-        "static": [place / "libatall.a"],
-        "shared": [place / SONAME, f"-Wl,-rpath,{place}"],
+        "static": [*(["-Wl,-u,MPI_Alltoall"] if is_fortran else []), place / "libatall.a"],
+        "shared": ["-Wl,--no-as-needed", place / SONAME, f"-Wl,-rpath,{place}"],
         "preload": [],
         "wrap": [f"-Wl,--wrap=MPI_Alltoall{_wrapped(place)}", place / "libatall.a"],
     }[way]
+
+
+APPLICABLE = {"mpi4py": ("preload",), "Fortran": WAYS[:-1]}
+"""The ways of a language that has not all of them."""
 
 
 def _wrapped(place):
@@ -108,7 +115,7 @@ def stats(said):
 
 def try_way(tools, place, language, way):
     """Build and run a caller; whether its calls were ours and right. None: no compiler for it."""
-    environment = {"LD_PRELOAD": str(place / SONAME)} if way == "preload" else {}
+    preloaded = place / SONAME if way == "preload" else None
     if language == "mpi4py":
         program, words = sys.executable, ["-c", PYTHON]
     else:
@@ -118,9 +125,15 @@ def try_way(tools, place, language, way):
         suffix = "f90" if language == "Fortran" else "c"
         kind = {"C": ["-x", "c"], "C++": ["-x", "c++"], "Fortran": []}[language]
         after = ["-x", "none"] if kind else []
-        sources = [*kind, TESTS / f"caller.{suffix}", *after, *link_words(place, way)]
+        sources = [*kind, TESTS / f"caller.{suffix}", *after, *link_words(place, way, language)]
         program, words = place / f"caller-{language}-{way}", []
         compiled(tools, program, sources, "-O1", compiler=compiler)
+    return is_served(tools, program, *words, preloaded=preloaded)
+
+
+def is_served(tools, program, *words, preloaded=None):
+    """Whether a program's calls are right and ours."""
+    environment = {"LD_PRELOAD": str(preloaded)} if preloaded else {}
     said = run(tools, 3, program, *words, ATALL_STATS="1", **environment)
     return "fine" in said and sum(calls for _, _, calls, _ in stats(said)) >= 1
 
@@ -134,8 +147,54 @@ def library_name(tools):
     return "MPICH " + re.findall(r"Version:\s*(\S+)", text)[0]
 
 
+def outcome(trial, *arguments, **named):
+    """What a trial comes to, in a word for a table."""
+    try:
+        worked = trial(*arguments, **named)
+    except (EnvironmentFailure, AssertionError) as error:
+        print(f"{arguments[1:]}: {error}", file=sys.stderr)
+        return "fails"
+    return "no compiler" if worked is None else "ok" if worked else "not ours"
+
+
+def show(headings, rows):
+    """A table in Markdown."""
+    for row in (headings, ["---"] * len(headings), *rows):
+        print(f"| {' | '.join(row)} |" if row[0] != "---" else "|" + "|".join(row) + "|")
+    print(flush=True)
+
+
+def use(tools):
+    """Launch with this library from here on."""
+    is_open = "Open MPI" in library_name(tools)
+    LAUNCH[:] = ["--oversubscribe", "--allow-run-as-root"] if is_open else []
+
+
+def ways_rows(libraries):
+    """A row for each library and language with a compiler."""
+    for tools, place in libraries:
+        use(tools)
+        for language in (*WRAPPERS, "mpi4py"):
+            mine = APPLICABLE.get(language, WAYS)
+            cells = [outcome(try_way, tools, place, language, w) if w in mine else "" for w in WAYS]
+            if "no compiler" not in cells:
+                yield [library_name(tools), language, *cells]
+
+
+def across_rows(libraries):
+    """A row for each library that ours was compiled with: under which others' programs it runs."""
+    for _, compiled_with in libraries:
+        cells = []
+        for tools, place in libraries:
+            use(tools)
+            program = place / "caller-C-preload"
+            preloaded = compiled_with / SONAME
+            cells.append(outcome(is_served, tools, program, preloaded=preloaded))
+        yield cells
+
+
 def main(compilers):
-    """Print the table."""
+    """Print the tables."""
     from search.algorithm import Catalogue
     from search.decision import read_decision
     from search.emission import emit_c, emit_h
@@ -143,34 +202,20 @@ def main(compilers):
 
     catalogue = Catalogue(TEMPLATES / "alltoall")
     text = emit_c(read_decision(GENERIC, catalogue), catalogue, TEMPLATES)
-    print(f"| library | language | {' | '.join(WAYS)} |")
-    print("|---|---" + "|---" * len(WAYS) + "|")
-    for mpicc in compilers:
-        mpicc = shutil.which(mpicc) or mpicc
-        mpiexec = str(Path(mpicc).with_name(Path(mpicc).name.replace("mpicc", "mpiexec")))
-        tools = Toolchain(mpicc, mpiexec, ())
-        is_open = "Open MPI" in library_name(tools)
-        LAUNCH[:] = ["--oversubscribe", "--allow-run-as-root"] if is_open else []
-        with tempfile.TemporaryDirectory() as name:
-            place = build_ways(tools, Path(name), text, emit_h(TEMPLATES))
-            for language in (*WRAPPERS, "mpi4py"):
-                cells = []
-                for way in WAYS:
-                    if language == "mpi4py" and way != "preload":
-                        cells.append("")
-                        continue
-                    try:
-                        worked = try_way(tools, place, language, way)
-                        cells.append(
-                            "no compiler" if worked is None else "ok" if worked else "not ours"
-                        )
-                    except (EnvironmentFailure, AssertionError) as error:
-                        print(f"{language}, {way}: {error}", file=sys.stderr)
-                        cells.append("fails")
-                if "no compiler" not in cells:
-                    print(
-                        f"| {library_name(tools)} | {language} | {' | '.join(cells)} |", flush=True
-                    )
+    with tempfile.TemporaryDirectory() as name:
+        libraries = []
+        for number, mpicc in enumerate(compilers):
+            mpicc = shutil.which(mpicc) or mpicc
+            mpiexec = str(Path(mpicc).with_name(Path(mpicc).name.replace("mpicc", "mpiexec")))
+            place = Path(name, str(number))
+            place.mkdir()
+            tools = Toolchain(mpicc, mpiexec, ())
+            libraries.append((tools, build_ways(tools, place, text, emit_h(TEMPLATES))))
+        show(["library", "language", *WAYS], ways_rows(libraries))
+        of_mpich = [one for one in libraries if "Open MPI" not in library_name(one[0])]
+        names = [library_name(tools) for tools, _ in of_mpich]
+        rows = ([name, *cells] for name, cells in zip(names, across_rows(of_mpich)))
+        show(["compiled with, under", *names], rows)
 
 
 if __name__ == "__main__":
