@@ -613,16 +613,18 @@ static void atall_unlock(struct atall_process *process)
 static void atall_count_call(struct atall_process *process, int ranks, size_t block_bytes,
                              const char *served_by, double seconds)
 {
-    struct atall_count **place = &process->counts;
+    struct atall_count **end = &process->counts, *count;
     atall_lock(process);
-    while (*place && ((*place)->ranks != ranks || (*place)->block_bytes != block_bytes ||
-                      strcmp((*place)->served_by, served_by) != 0))
-        place = &(*place)->next;
-    if (!*place && (*place = (struct atall_count *)malloc(sizeof **place)))
-        **place = (struct atall_count){ NULL, ranks, block_bytes, served_by, 0, 0.0 };
-    if (*place) {
-        (*place)->calls++;
-        (*place)->seconds += seconds;
+    while ((count = *end) && (count->ranks != ranks || count->block_bytes != block_bytes ||
+                              strcmp(count->served_by, served_by) != 0))
+        end = &count->next;
+    if (!count && (count = (struct atall_count *)malloc(sizeof *count))) {
+        *count = (struct atall_count){ NULL, ranks, block_bytes, served_by, 0, 0.0 };
+        *end = count;
+    }
+    if (count) {
+        count->calls++;
+        count->seconds += seconds;
     }
     atall_unlock(process);
 }
