@@ -15,6 +15,7 @@
 #include <mpi.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static long allocations; /* of the file under test */
+static atomic_long allocations; /* of the file under test */
 
 static void *counted_malloc(size_t bytes)
 {

@@ -39,6 +39,37 @@ def test_a_program_may(tools, folder, ranks, words):
     assert "fine" in run(tools, ranks, folder / "drop_in", *words)
 
 
+FOREIGN = "called_from_lib:libmpi.so.12\ncalled_from_lib:libmpich.so.12\n"
+"""What the thread sanitizer is not to report: the MPI library, which was built without it."""
+
+
+def test_threads_do_not_race(tools, folder, tmp_path):
+    (tmp_path / "foreign").write_text(FOREIGN)
+    options = ["-pthread", "-g", "-fsanitize=thread", f"-I{folder}"]
+    program = compiled(
+        tools,
+        tmp_path / "drop_in",
+        [ROOT / "tests" / "drop_in.c"],
+        *FLAGS,
+        *options,
+        '-DATALL_SOURCE="alltoall.c"',
+    )
+    settings = {
+        "TSAN_OPTIONS": f"suppressions={tmp_path}/foreign ignore_noninstrumented_modules=1 "
+        "exitcode=66",
+        "UCX_MEM_EVENTS": "n",  # its hooks of malloc crash under the sanitizer
+        "ATALL_STATS": str(tmp_path / "calls"),
+    }
+    try:
+        said = run(tools, 2, program, "threads", 50, **settings)
+    except AssertionError as error:
+        if "unexpected memory mapping" in str(error):
+            pytest.skip("the thread sanitizer does not run on this kernel")
+        raise
+    assert "fine" in said
+    assert "WARNING: ThreadSanitizer" not in said
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(("ranks", "words"), [(2, ["cycles", 100000]), (3, ["threads", 10000])])
 def test_a_program_may_for_long(tools, folder, ranks, words):
