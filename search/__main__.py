@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from search.errors import AtallError, Interrupted, UserError
-from search.verbs import JOURNALS, STAGES
+from search.verbs import JOURNALS, STAGES, STRATEGIES
 
 
 def size(text: str) -> int:
@@ -68,9 +68,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--grid", type=grid, metavar="ROWSxCOLUMNS")
     top.add_argument("--topology", metavar="FILE")
     top.add_argument("--placement", choices=("switch", "interleaved", "file"), default="switch")
-    top.add_argument(
-        "--strategy", choices=("racing", "three-steps", "exhaustive"), default="racing"
-    )
+    top.add_argument("--strategy", choices=STRATEGIES, default="racing")
     top.add_argument("--timing", choices=("isolated", "loop"), default="isolated")
     top.add_argument("--effort", choices=("quick", "normal", "thorough"), default="normal")
     top.add_argument("--time-limit", type=count, metavar="SECONDS")

@@ -356,7 +356,7 @@ class Variant:
         """The value of a number with names, by its name; None if the variant has no such one."""
         value = dict(self.values).get(name)
         number = next((n for n in self.body.numbers if n.name == name), None)
-        return number.names[value] if number and value is not None else None
+        return number.names[value] if number and number.names and value is not None else None
 
 
 def make_label(name: str, binding: tuple[tuple[str, Any], ...]) -> str:

@@ -1,4 +1,4 @@
-"""What `python -m search` can be told to do."""
+"""What `python -m search` can be told to do, and how to search."""
 
 JOURNALS = ("compare-strategies", "families")
 """Those that read journals which are named."""
@@ -17,3 +17,4 @@ STAGES = (
     *INSTALLATION,
     *JOURNALS,
 )
+STRATEGIES = ("racing", "three-steps", "mgd", "smgd", "exhaustive")

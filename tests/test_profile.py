@@ -3,7 +3,11 @@
 import pytest
 
 from search.errors import UserError
+from search.measure.journal import any_journal
 from search.profile import MOST_BLOCKS, read_profile
+from search.toml import load_toml
+
+from .test_configure import TINY, configure
 
 TEXT = """\
 # ATALL: rank 0's calls of MPI_Alltoall
@@ -52,3 +56,18 @@ def test_what_is_wrong_is_said(tmp_path, text, word):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(UserError, match="cannot read profile"):
         read_profile(tmp_path / "none", 8)
+
+
+def test_what_a_program_called_is_tuned(tools, tmp_path):
+    """A sub-communicator's calls too; and the tables hold the sizes of each."""
+    (tmp_path / "tiny.conf").write_text(TINY)
+    written(tmp_path, "4 64 10 0.5 native\n4 2000 3 0.1 native\n2 300 5 0.2 native\n")
+    options = ["--emulate=tiny.conf", "--profile=calls", "--effort=quick", "--only=ring"]
+    done = configure(tools, tmp_path, *options, "--accept-noise")
+    assert done.returncode == 0, done.stderr
+    tables = load_toml(tmp_path / "generated" / "decision.toml")["table"]
+    assert {table["ranks"] for table in tables} == {2, 4}
+    records = any_journal(tmp_path / "build" / "measurements.jsonl").records
+    places = {(record.ranks, record.block) for record in records if record.sample}
+    assert places >= {(4, 64), (4, 2000), (2, 300)}
+    assert (4, 300) not in places
