@@ -27,8 +27,7 @@ struct team {
     MPI_Comm harness; /* all of them: the job's own messages */
     int rank, ranks;
     int peers; /* ranks of each communicator that variants run on */
-    int count; /* of those of this rank, called one after the other: 2 if rows and columns are alike
-                */
+    int count; /* of this rank's, called in turn: 2 where rows and columns are alike */
     struct communicator mine[2];
     int speaks_for_host; /* this rank is the first of the team on its host */
     int ranks_on_host;

@@ -84,7 +84,7 @@ class Evidence:
 def ratio_text(ratio: Ratio) -> str:
     """A ratio and its interval, for people."""
     median, low, high, scores = ratio
-    is_telling = not 1 / TELLING < scores / median < TELLING
+    is_telling = not median / TELLING < scores < median * TELLING
     with_timeouts = f"; with time-outs {scores:.2f}" if is_telling else ""
     return f"{median:.2f} ({low:.2f}-{high:.2f}{with_timeouts})"
 
@@ -212,7 +212,7 @@ def read_decision(path: Path, catalogue: Catalogue) -> Decision:
             f"{path}: each [[table]] has ranks and [[table.row]]s with variant and, "
             f"but for the last, most ({error} is missing or wrong)"
         ) from error
-    decision = Decision(tables, content.get("tuned", {}), _read_tree(content, path))
+    decision = Decision(tables, _read_tuned(content, path), _read_tree(content, path))
     decision.check(str(path))
     return decision
 
@@ -229,12 +229,61 @@ def _read_tree(content: Mapping[str, Any], path: Path) -> tuple[TreeNode, ...]:
         ) from error
 
 
+_NUMBER, _WHOLE = (int, float), (int,)
+_Fields = Mapping[str, "tuple[tuple[type, ...], int | None]"]
+"""What each field holds, and how many of it in a list; 0: any number, None: one, in no list."""
+_EVIDENCE: _Fields = {
+    "block": (_WHOLE, None),
+    "seconds": (_NUMBER, None),
+    "native": (_NUMBER, 4),
+    "runner_up": ((str,), None),
+    "ahead": (_NUMBER, 4),
+    "calls": (_WHOLE, None),
+    "rounds": (_WHOLE, None),
+    "retransmissions": (_WHOLE, None),
+    "of_limit": (_NUMBER, None),
+    "modes": (_NUMBER, 2),
+    "on_ticks": ((bool,), None),
+    "undecided": ((str,), 0),
+}
+_TUNED: _Fields = {
+    "library": ((str,), None),
+    "ranks": (_WHOLE, None),
+    "grid": (_WHOLE, 2),
+    "hosts": ((str,), 0),
+    "fingerprint": ((str,), None),
+    "noise": ((str,), None),
+}
+
+
+def _checked(content: Mapping[str, Any], fields: _Fields) -> Mapping[str, Any]:
+    """The content; TypeError names the first field that is not what it should be."""
+    for key, value in content.items():
+        kinds, count = fields.get(key, ((), None))
+        items = value if isinstance(value, list) else [value]
+        is_right = isinstance(value, list) == (count is not None) and count in (None, 0, len(items))
+        if not is_right or any(type(item) not in kinds for item in items):
+            raise TypeError(key)
+    return content
+
+
 def _read_evidence(content: Mapping[str, Any]) -> Evidence:
     """What ``_row`` wrote; TypeError if it is something else."""
     values: dict[str, Any] = {
-        key: tuple(v) if isinstance(v, list) else v for key, v in content.items()
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in _checked(content, _EVIDENCE).items()
     }
     return Evidence(**values)
+
+
+def _read_tuned(content: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+    """What was tuned, if anything was."""
+    try:
+        return _checked(content.get("tuned", {}), _TUNED)
+    except (TypeError, AttributeError) as error:
+        raise UserError(
+            f"{path}: [tuned] has {', '.join(_TUNED)} ({error} is missing or wrong)"
+        ) from error
 
 
 def _whole(value: object, path: Path) -> int:
