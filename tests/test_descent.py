@@ -2,11 +2,9 @@
 
 import pytest
 
-from search.__main__ import parser
 from search.strategy import STRATEGIES
 from search.strategy.descent import BEYOND, THRESHOLD, lines_of
 from search.strategy.request import EFFORTS, Task
-from search.verbs import STRATEGIES as NAMES
 
 from .test_strategy import answer
 
@@ -98,9 +96,3 @@ def test_smgd_goes_where_most_is_promised(variants):
     seconds = by_segment(receiver=[1.2, 0.6, 0.3, 0.29], sender=flat, circular=1.3)
     timed, _ = searched("smgd", variants, seconds)
     assert "phased(sync=sender,segment=4096,depth=1)" not in timed
-
-
-@pytest.mark.parametrize("strategy", NAMES)
-def test_every_strategy_has_its_name(strategy):
-    assert set(NAMES) == set(STRATEGIES)
-    assert parser().parse_args(["configure", f"--strategy={strategy}"]).strategy == strategy
