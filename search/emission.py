@@ -57,10 +57,10 @@ def comment_text(text: str) -> Markup:
     return Markup(re.sub(r"\?(?=\?)", "? ", plain.replace("*/", "* /").replace("/*", "/ *")))
 
 
-def comment(text: str) -> Markup:
-    """A whole C comment, wrapped, for four columns of indentation."""
-    lines = textwrap.wrap(comment_text(text), 88) or [""]
-    return Markup("/* " + "\n     * ".join(lines) + " */")
+def comment(text: str, indent: int = 4) -> Markup:
+    """A whole C comment, wrapped, for so many columns of indentation."""
+    lines = textwrap.wrap(comment_text(text), 92 - indent) or [""]
+    return Markup("/* " + f"\n{' ' * indent} * ".join(lines) + " */")
 
 
 def _finalize(value: object) -> object:
@@ -173,7 +173,7 @@ def _table_comment(ranks: int, last: bool, tuned: Mapping[str, Any]) -> Markup:
         measured += " of each row or column of the grid, all at once"
     near = "the numbers of ranks nearest to it" if ranks else "those numbers of ranks"
     served = "any number of ranks" if last else f"{near} that all its rows serve"
-    return comment(f"{measured}; for {served}.")
+    return comment(f"{measured}; for {served}.", indent=0)
 
 
 def _tables(decision: Decision, numbers: Sequence[Number]) -> list[dict[str, Any]]:
