@@ -216,7 +216,7 @@ MUTANTS = {
     "gathers the wrong rows": ("mine / (held * side) * (held * side)", "mine / held * held"),
     "scatters what it gathered": ("columns + to * row + from * n, rows", "columns, rows"),
     "meets the wrong one": ("(step - own + circle) % circle", "(step + own) % circle"),
-    "carries in a mesh": ("digit % base * place", "digit * place"),
+    "carries in a mesh": ("digit % side * place", "digit * place"),
     "leaves out the last part": (
         "for (int i = 0; i < cut->parts; i++)",
         "for (int i = 0; i < cut->parts - 1; i++)",
@@ -253,6 +253,10 @@ MUTANTS = {
         "found.end = (int)(first + 1 + rest * (i + 1) / count) - (rest > 2);",
     ),
     "rotates the wrong way": ("atall_ahead(call, own, -i)", "atall_ahead(call, own, i)"),
+    "forgets the lowest base": (
+        "place < p; place *= base, base = radix) {\n        int posted",
+        "place < p; place *= radix, base = radix) {\n        int posted",
+    ),
     "picks the wrong digit": ("i / place % base == hop / place", "i / place % base == 1"),
     "swaps the wrong half": ("rows + start * row, (end", "rows + from * row, (end"),
     "folds too few": ("while (power <= p / 2)", "while (power < p / 2)"),
