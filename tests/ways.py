@@ -213,6 +213,8 @@ def main(compilers):
             libraries.append((tools, build_ways(tools, place, text, emit_h(TEMPLATES))))
         show(["library", "language", *WAYS], ways_rows(libraries))
         of_mpich = [one for one in libraries if "Open MPI" not in library_name(one[0])]
+        if not of_mpich:
+            return
         names = [library_name(tools) for tools, _ in of_mpich]
         rows = ([name, *cells] for name, cells in zip(names, across_rows(of_mpich)))
         show(["compiled with, under", *names], rows)
