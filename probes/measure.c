@@ -99,10 +99,10 @@ static int call_bytes(char *sendbuf, char *recvbuf)
 }
 
 /* Give a state the scratch that the emitted file would keep; false if it would refuse. All ranks
- * have it, or none. */
+ * of the team have it, or none, and all say the same. */
 static int give_scratch(struct atall_state *state)
 {
-    int have = 1;
+    int agreed[2], have = 1; /* whether it is had, and whether that or going without will do */
     size_t want = atall_wanted(&state->place, &request.row, (size_t)request.size);
     if (request.target == VARIANT && want > 0) {
         request.row.most = (size_t)request.size;
@@ -114,10 +114,12 @@ static int give_scratch(struct atall_state *state)
             have = state->scratch != NULL;
         }
     }
-    PMPI_Allreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, team.harness);
-    if (!have)
+    agreed[0] = have;
+    agreed[1] = have || atall_spares_scratch(&state->place, &request.row);
+    PMPI_Allreduce(MPI_IN_PLACE, agreed, 2, MPI_INT, MPI_MIN, team.harness);
+    if (!agreed[0])
         state->scratch_bytes = 0;
-    return have || atall_spares_scratch(&state->place, &request.row);
+    return agreed[1];
 }
 
 static int have_scratch(void)
@@ -136,15 +138,16 @@ static void verify(void)
 {
     struct oracle_case c = { (int)request.size, (int)request.size, MPI_BYTE,
                              MPI_BYTE,          MPI_COMM_NULL,     request.number };
-    const char *verdict = NULL;
+    const char *verdict = NULL, *other;
     int wrong, anywhere;
     if (!have_scratch()) {
         answer_text("verdict", too_much_scratch);
         return;
     }
-    for (int i = 0; i < team.count && !verdict; i++) {
+    for (int i = 0; i < team.count; i++) { /* all of them: others may have found nothing */
         c.comm = team.mine[i].comm;
-        verdict = oracle_judge(call_target, &c);
+        other = oracle_judge(call_target, &c);
+        verdict = verdict ? verdict : other;
     }
     wrong = verdict != NULL;
     PMPI_Allreduce(&wrong, &anywhere, 1, MPI_INT, MPI_MAX, team.harness);

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -90,16 +89,17 @@ class Number:
         """Values to try on so many ranks: those listed, or a walk and the largest; or a few."""
         if few:
             return self.candidates(ranks, each)[: 1 if self.optional else 2]
-        most = evaluate(self.most, {"p": ranks, "q": each}) if self.most else math.inf
+        if self.most is None:
+            return [int(value) for value in self.walk]
+        most = int(evaluate(self.most, {"p": ranks, "q": each}))
         if not isinstance(self.walk, str):
             return [value for value in self.walk if value <= max(most, self.least)]
-        assert self.most is not None
         values = []
         value = self.least
         while value < most:
             values.append(value)
             value = WALKS[self.walk](value)
-        return [*values, int(most)] if most >= self.least else []
+        return [*values, most] if most >= self.least else []
 
     def near(self, value: int, ranks: int, each: int = 1) -> list[int]:
         """The candidates beside a value, and what is halfway to them on a walk; of a number with

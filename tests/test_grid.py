@@ -109,6 +109,27 @@ def test_a_square_calls_on_rows_then_on_columns(job):
     job.close()
 
 
+def test_who_is_wrong_on_a_row_still_takes_part_in_its_column(tools, patient, every_body, tmp_path):
+    """Else the others of the column would wait for it."""
+    begin = "static int atall_copy_own(const struct atall_call *call)\n{\n"
+    lazy = (
+        "    int all;\n    PMPI_Comm_rank(MPI_COMM_WORLD, &all);\n"
+        "    if (all == 0)\n        return MPI_SUCCESS;\n"
+    )
+    assert begin in every_body["alltoall.c"]
+    (tmp_path / "alltoall.h").write_text(every_body["alltoall.h"])
+    source = tmp_path / "alltoall.c"
+    source.write_text(every_body["alltoall.c"].replace(begin, begin + lazy))
+    tools.compile_job(source, tmp_path / "measure", ["ATALL_EVERY"])
+    argv = [tools.mpiexec, *patient, "-n", "4", str(tmp_path / "measure")]
+    job = Job(argv, dict(os.environ), tmp_path / "log")
+    job.choose_grid(2, 2)
+    job.choose_ranks(2, 60)
+    assert job.ask("verify ring(sync=none) 100", 20)["verdict"] != "ok"
+    assert job.ask("verify native 100", 20) == {"verdict": "ok"}
+    job.close()
+
+
 def test_a_grid_is_tuned_and_another_one_measured_anew(tools, tmp_path):
     (tmp_path / "tiny.conf").write_text(TINY)
     common = [
