@@ -1,5 +1,5 @@
 /*
- * What the network itself does: single messages, flows, barriers.
+ * What the network itself does: single messages and flows.
  */
 #ifndef LINKS_H
 #define LINKS_H
@@ -44,19 +44,6 @@ static inline void time_pingpong(int from, int to, int bytes, int calls)
             PMPI_Send(arena.memory, bytes, MPI_BYTE, from, 3, team.harness);
         }
         seconds[i] = team.rank == from ? (local_now() - start) / 2 : 0;
-    }
-    answer_slowest(seconds, calls, before);
-}
-
-static inline void time_barrier(int calls)
-{
-    static double seconds[MOST_CALLS];
-    struct counters before = count_from_here();
-    for (int i = 0; i < calls; i++) {
-        harness_barrier();
-        double start = local_now();
-        PMPI_Barrier(team.harness);
-        seconds[i] = local_now() - start;
     }
     answer_slowest(seconds, calls, before);
 }

@@ -17,7 +17,15 @@
  *     shift BYTES                        seconds for one message from every rank to the next one in
  *                                        the order of the switches
  *     pingpong FROM TO BYTES CALLS       {"seconds": [...]}, one way
- *     barrier CALLS                      {"seconds": [...]}
+ *     barrier KIND CALLS                 {"seconds": [...]}: of the library, or ring, dissemination
+ * or tournament as bodies have them delayed FROM TO BYTES MICROSECONDS CALLS a receiver that comes
+ * late: see points.h isends FROM TO BYTES CALLS         {"start": [...], "all": [s]} exchange FROM
+ * TO BYTES CALLS       {"seconds": [s]}: both ways at once, so often in a row neighbours BYTES
+ * CALLS             the same of all ranks, each with the next and the one before rates BYTES
+ * {"seconds": [...]}: a message from each rank to the next one burst SENDERS BYTES CALLS that many
+ * ranks send to rank 0 at once broadcast TREE BYTES SEGMENT WARMUPS CALLS
+ *                                        {"seconds": [...]}: see broadcast.h
+ *     copies BYTES CALLS ALL             in memory, of rank 0 alone (0) or of all ranks at once (1)
  *     quit
  *
  * BLOCK is bytes to each peer. It includes the file whose algorithms it measures (ATALL_SOURCE),
@@ -31,9 +39,10 @@
 #endif
 #include ATALL_SOURCE
 
+#include "broadcast.h"
 #include "forced.h"
-#include "links.h"
 #include "oracle.h"
+#include "points.h"
 #include "quiet.h"
 #include "timing.h"
 
@@ -55,6 +64,15 @@ enum verb {
     SHIFT,
     PINGPONG,
     BARRIER,
+    DELAYED,
+    ISENDS,
+    EXCHANGE,
+    NEIGHBOURS,
+    PAIRS_AT_ONCE,
+    RATES,
+    BURST,
+    BROADCAST,
+    COPIES,
     UNKNOWN
 };
 
@@ -64,8 +82,9 @@ struct request {
     int verb, target, scheme;
     long size;         /* bytes to each peer, or of a message */
     int first, second; /* ranks; or calls to warm up and to time */
-    int calls;
-    unsigned number; /* of the request: what is sent depends on it */
+    int calls, delay;  /* microseconds */
+    int tree, segment; /* of a broadcast */
+    unsigned number;   /* of the request: what is sent depends on it */
     struct atall_row row;
     struct forced forced; /* of the target LIBRARY */
 };
@@ -92,6 +111,9 @@ static int call_target(const void *sendbuf, int sendcount, MPI_Datatype sendtype
 static int call_bytes(char *sendbuf, char *recvbuf)
 {
     int n = (int)request.size, good = 1;
+    if (request.verb == BROADCAST)
+        return broadcast((enum broadcast_tree)request.tree, recvbuf, n, request.segment,
+                         team.harness) == MPI_SUCCESS;
     for (int i = 0; i < team.count; i++)
         good &= call_target(sendbuf, n, MPI_BYTE, recvbuf, n, MPI_BYTE, team.mine[i].comm) ==
                 MPI_SUCCESS;
@@ -248,6 +270,48 @@ static void find_neighbours(int *to, int *from)
     }
 }
 
+/* The rank half of all away; nobody for the last one of an odd number. */
+static int find_opposite(void)
+{
+    const int half = team.ranks / 2;
+    return team.rank >= 2 * half ? MPI_PROC_NULL : (team.rank + half) % (2 * half);
+}
+
+/* ---- barriers ------------------------------------------------------------------------------- */
+
+static int wait_library(const struct atall_call *call)
+{
+    return PMPI_Barrier(call->comm);
+}
+
+static const struct {
+    const char *name;
+    int (*wait)(const struct atall_call *call);
+} barriers[] = {
+    { "library", wait_library },
+#ifdef ATALL_EVERY
+    { "ring", atall_barrier_ring },
+    { "dissemination", atall_barrier_dissemination },
+    { "tournament", atall_barrier_tournament },
+#endif
+};
+
+enum { BARRIERS = sizeof barriers / sizeof barriers[0] };
+
+static void time_barrier(int (*wait)(const struct atall_call *call), int calls)
+{
+    static double seconds[MOST_CALLS];
+    const struct atall_call call = { .comm = team.harness, .rank = team.rank, .ranks = team.ranks };
+    struct counters before = count_from_here();
+    for (int i = 0; i < calls; i++) {
+        harness_barrier();
+        double start = local_now();
+        require(wait(&call) == MPI_SUCCESS, "a barrier fails");
+        seconds[i] = local_now() - start;
+    }
+    answer_slowest(seconds, calls, before);
+}
+
 /* ---- requests ----------------------------------------------------------------------------- */
 
 static int within(long value, long least, long most)
@@ -312,9 +376,59 @@ static int parse_pingpong(const char *line)
            are_two_ranks(request.first, request.second) && within(request.calls, 1, MOST_CALLS);
 }
 
+static int parse_barrier(const char *line)
+{
+    char kind[LINE];
+    if (sscanf(line, "%*s %s %d", kind, &request.calls) != 2)
+        return 0;
+    for (request.first = 0; request.first < BARRIERS; request.first++)
+        if (strcmp(kind, barriers[request.first].name) == 0)
+            break;
+    return request.first < BARRIERS && within(request.calls, 1, MOST_CALLS);
+}
+
 static int parse_calls(const char *line)
 {
     return sscanf(line, "%*s %d", &request.calls) == 1 && within(request.calls, 1, MOST_CALLS);
+}
+
+static int parse_neighbours(const char *line)
+{
+    return sscanf(line, "%*s %ld %d", &request.size, &request.calls) == 2 &&
+           within(request.calls, 1, MOST_CALLS);
+}
+
+static int parse_delayed(const char *line)
+{
+    return sscanf(line, "%*s %d %d %ld %d %d", &request.first, &request.second, &request.size,
+                  &request.delay, &request.calls) == 5 &&
+           are_two_ranks(request.first, request.second) && within(request.calls, 1, MOST_CALLS) &&
+           within(request.delay, 0, 1000000);
+}
+
+static int parse_burst(const char *line)
+{
+    return sscanf(line, "%*s %d %ld %d", &request.first, &request.size, &request.calls) == 3 &&
+           within(request.first, 1, team.ranks - 1) && within(request.calls, 1, MOST_CALLS);
+}
+
+static int parse_copies(const char *line)
+{
+    return sscanf(line, "%*s %ld %d %d", &request.size, &request.calls, &request.first) == 3 &&
+           within(request.calls, 1, MOST_CALLS);
+}
+
+static int parse_broadcast(const char *line)
+{
+    char name[LINE];
+    if (sscanf(line, "%*s %s %ld %d %d %d", name, &request.size, &request.segment, &request.first,
+               &request.second) != 5)
+        return 0;
+    for (request.tree = 0; request.tree < BROADCAST_TREES; request.tree++)
+        if (strcmp(name, broadcast_names[request.tree]) == 0)
+            break;
+    return request.tree < BROADCAST_TREES && request.segment >= 1 &&
+           within(request.first, 0, MOST_CALLS) && within(request.second, 1, MOST_CALLS);
 }
 
 static int parse_ranks(const char *line)
@@ -347,7 +461,16 @@ static const struct {
     { "flow", FLOW, parse_flow },
     { "shift", SHIFT, parse_size },
     { "pingpong", PINGPONG, parse_pingpong },
-    { "barrier", BARRIER, parse_calls },
+    { "barrier", BARRIER, parse_barrier },
+    { "delayed", DELAYED, parse_delayed },
+    { "isends", ISENDS, parse_pingpong },
+    { "exchange", EXCHANGE, parse_pingpong },
+    { "neighbours", NEIGHBOURS, parse_neighbours },
+    { "pairs", PAIRS_AT_ONCE, parse_neighbours },
+    { "rates", RATES, parse_size },
+    { "burst", BURST, parse_burst },
+    { "broadcast", BROADCAST, parse_broadcast },
+    { "copies", COPIES, parse_copies },
 };
 /* clang-format on */
 
@@ -400,7 +523,38 @@ static void do_request(void)
         time_pingpong(first, second, bytes, request.calls);
         break;
     case BARRIER:
-        time_barrier(request.calls);
+        time_barrier(barriers[request.first].wait, request.calls);
+        break;
+    case DELAYED:
+        time_delayed(first, second, bytes, 1e-6 * request.delay, request.calls);
+        break;
+    case ISENDS:
+        time_isends(first, second, bytes, request.calls);
+        break;
+    case EXCHANGE:
+        to = team.rank == first ? second : team.rank == second ? first : MPI_PROC_NULL;
+        time_exchange(to, to, bytes, request.calls);
+        break;
+    case NEIGHBOURS:
+        find_neighbours(&to, &from);
+        time_exchange(to, from, bytes, request.calls);
+        break;
+    case PAIRS_AT_ONCE:
+        to = find_opposite();
+        time_exchange(to, to, bytes, request.calls);
+        break;
+    case RATES:
+        find_neighbours(&to, &from);
+        time_rates(to, from, bytes);
+        break;
+    case BURST:
+        time_burst(first, bytes, request.calls);
+        break;
+    case BROADCAST:
+        time_calls(call_bytes, (size_t)bytes, BY_BARRIER, first, second);
+        break;
+    case COPIES:
+        time_copies(bytes, request.calls, first);
         break;
     case UNKNOWN:
         answer_text("error", "not a request of this job");

@@ -7,16 +7,19 @@ must have processor time to spare, or it is the machine that would be measured.
 from __future__ import annotations
 
 import json
+import os
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from search.cluster.hosts import Cluster
 from search.cluster.topology import PAYLOAD_SHARE
 from search.errors import EnvironmentFailure
 from search.files import write_whole
 from search.measure.job import Job, JobLost
+from search.measure.points import Points, as_json, changes, measure_points, of_json
 from search.progress import size_text
 
 FLOW_SECONDS = 2.5
@@ -44,7 +47,7 @@ class Machine:
     barrier; ``thresholds`` are the largest messages, in bytes, before a jump in their time.
     ``flow_share`` and ``shift_share``: payload carried by one flow, and by the slowest of flows
     from every rank to the next at once, over what the link's rate allows; ``processor_share``:
-    how busy this machine was during an all-to-all.
+    how busy this machine was during an all-to-all. ``points`` is None where there is one rank.
     """
 
     latency: float
@@ -56,6 +59,7 @@ class Machine:
     flow_share: float | None = None
     shift_share: float | None = None
     processor_share: float | None = None
+    points: Points | None = None
 
 
 def probe(cluster: Cluster, job: Job, say: Callable[[str], None]) -> Machine:
@@ -72,7 +76,7 @@ def _probe(cluster: Cluster, job: Job, say: Callable[[str], None]) -> Machine:
         job.ask(f"pingpong 0 {cluster.ranks - 1} 8 20", PATIENCE)
         times = job.ask(f"pingpong 0 {cluster.ranks - 1} 8 {PINGPONGS}", PATIENCE)["seconds"]
         latency, p99 = statistics.median(times), sorted(times)[-1 - PINGPONGS // 100]
-    barrier = statistics.median(job.ask("barrier 20", PATIENCE)["seconds"])
+    barrier = statistics.median(job.ask("barrier library 20", PATIENCE)["seconds"])
     clocks = job.ask("clocks 20", PATIENCE)
     jumps = _thresholds(cluster, job)
     machine = Machine(latency, p99, barrier, clocks["error"], clocks["skew"], jumps)
@@ -81,6 +85,8 @@ def _probe(cluster: Cluster, job: Job, say: Callable[[str], None]) -> Machine:
         f"barrier {barrier * 1e6:.0f} us, left within {machine.skew * 1e6:.0f} us; "
         f"clocks agree within {machine.clock_error * 1e6:.0f} us"
     )
+    if cluster.ranks > 1:
+        machine = replace(machine, points=_points(cluster, job, jumps, say))
     if jumps:
         say(f"messages take a jump behind {', '.join(map(size_text, jumps))}")
     if len(cluster.ranks_on()) < 2:
@@ -92,6 +98,26 @@ def _probe(cluster: Cluster, job: Job, say: Callable[[str], None]) -> Machine:
     if cluster.kind != "emulated":
         return machine
     return _null_tests(cluster, job, machine, say)
+
+
+def _points(
+    cluster: Cluster, job: Job, jumps: tuple[int, ...], say: Callable[[str], None]
+) -> Points:
+    speeds = [link.mbit for link in cluster.topology.links]
+    slowest = min((speed for speed in speeds if speed), default=None)
+
+    def ask(request: str) -> Mapping[str, Any]:
+        return job.ask(request, PATIENCE)
+
+    busy = _busy_seconds if cluster.kind == "emulated" else None
+    points = measure_points(ask, cluster.ranks, jumps, len(cluster.ranks_on()), slowest, busy)
+    modes = [f"{point.mode} {size_text(point.bytes)}" for point in changes(points.sizes)]
+    say(
+        f"a message takes {points.alpha * 1e6:.0f} us and {points.beta * 1e9:.2f} ns a byte, both "
+        f"ways at once {points.alpha_uni * 1e6:.0f} us and {points.beta_uni * 1e9:.2f} ns; sends "
+        f"are {', '.join(modes)}"
+    )
+    return points
 
 
 def _thresholds(cluster: Cluster, job: Job) -> tuple[int, ...]:
@@ -205,6 +231,12 @@ def _busy_share(before: list[int], after: list[int]) -> float:
     return 1 - idle / total if total else 0.0
 
 
+def _busy_seconds() -> float:
+    """That all processors have worked so far."""
+    times = _processor_times()
+    return (sum(times) - times[3] - times[4]) / os.sysconf("SC_CLK_TCK")
+
+
 def _processor_times() -> list[int]:
     with open("/proc/stat", encoding="ascii") as handle:
         return [int(word) for word in handle.readline().split()[1:9]]
@@ -214,11 +246,14 @@ def read_machine(path: Path) -> Machine | None:
     """What ``write_machine`` wrote; None if the probe never ran."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return Machine(**{**content, "thresholds": tuple(content["thresholds"])})
+        points = of_json(content["points"]) if content.get("points") else None
+        return Machine(**{**content, "thresholds": tuple(content["thresholds"]), "points": points})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
 def write_machine(path: Path, machine: Machine) -> None:
     """Write build/machine.json."""
-    write_whole(path, json.dumps(asdict(machine), indent=1) + "\n")
+    points = as_json(machine.points) if machine.points else None
+    content = {**asdict(replace(machine, points=None)), "points": points}
+    write_whole(path, json.dumps(content, indent=1) + "\n")

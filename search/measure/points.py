@@ -1,0 +1,398 @@
+"""What single messages cost: the point-to-point parameters of models of collective operations.
+
+os_g_or, or, os_start, gap and the pattern of Isends are those of Vadhiyar, Fagg and Dongarra,
+section 4.3; one way against both ways at once those of Thakur, Rabenseifner and Gropp, section 3;
+the split of start-ups and copies with contention those of Liu, Wang and Prasanna, section 2.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from search.measure.samples import Interval, median_interval
+
+Ask = Callable[[str], Mapping[str, Any]]
+"""Puts one request to the measuring job (probes/measure.c)."""
+
+Busy = Callable[[], float]
+"""Seconds that this machine's processors have worked so far, together."""
+
+SIZES = (1, 64, 256, 1024, 1448, 1449, 4096, 8192, 16384, 65536, 262144)
+"""Bytes of messages; 1448 fill one frame."""
+LONGEST = 0.05
+"""Seconds of a message beyond which no larger one is tried."""
+CALLS = 15
+RUNS = 5
+TRAIN_CALLS = 20
+WORK_SECONDS = 0.25
+"""So long do all ranks exchange messages to see how busy processors are."""
+MOST_CALLS = 1000
+TRAINS = (16, 32, 64, 128, 256)
+"""Isends in a row, more and more until SPIKES of them took long."""
+SPIKES = 10
+SPIKE = 4.0
+"""An Isend that takes so many times os_start, and SPIKE_LEAST seconds, is one of large overhead."""
+SPIKE_LEAST = 2e-5
+DELAY = 3e-3
+"""Seconds, beside twice os_g_or, that a receiver comes late."""
+WAITED = 0.7
+"""Of a delay: who needs more of it waited for the other side."""
+WIRE_LEAST = 1.5e-4
+"""Seconds of a message whose time is mostly the wire's."""
+UNCLEAR = {"blocking": "immediate", "rendezvous": "delivered"}
+"""What a shorter message seems to be."""
+LATE_SHARE = 4
+"""One of so many sends must have waited: a receiver that is late in another call takes them in."""
+COPY_BYTES = (4096, 1 << 16, 1 << 20)
+BURST_BYTES = (8192, 32768)
+BURST_CALLS = 8
+MOST_BURSTS = 12
+RATE_SECONDS = 0.05
+
+MODES = ("immediate", "blocking", "delivered", "rendezvous")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One size of message. All times are seconds with their intervals.
+
+    ``os_g_or`` is from the start of a send to the end of its receive; ``or_`` a receive that finds
+    its message there (``or`` in files); ``os_start`` an Isend after a pause; ``gap`` what is left
+    of os_g_or; ``both_ways`` an exchange between two ranks, ``all_at_once`` one of every rank with
+    its neighbours; ``each`` one of many messages in a row.
+
+    ``work`` is seconds of processors for one message, both sides and whatever is between them,
+    where all hosts share those of this machine; 0 elsewhere.
+
+    ``mode`` says when a send is over. immediate: when the library has it; blocking: when it has
+    arrived, and the start of the send takes that long; delivered: when the library of the receiver
+    has taken it in;
+    rendezvous: when it has arrived, which it does not before the receive has begun.
+
+    Of Isends in a row the first ``initial_interval`` take os_start. Then, if ``mid_interval`` is
+    not 0, one of ``os_spike`` comes after so many of ``os_mid``.
+    """
+
+    bytes: int
+    os_g_or: Interval
+    or_: Interval
+    os_start: Interval
+    gap: Interval
+    both_ways: Interval
+    all_at_once: Interval
+    each: Interval
+    work: float
+    mode: str
+    initial_interval: int
+    os_spike: float
+    mid_interval: float
+    os_mid: float
+
+
+@dataclass(frozen=True)
+class Burst:
+    """``senders`` ranks send ``bytes`` each to one at once: seconds, and segments lost a call."""
+
+    senders: int
+    bytes: int
+    seconds: Interval
+    resent: float
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copying in memory, seconds a byte: by one rank, and by all at once."""
+
+    bytes: int
+    alone: Interval
+    together: Interval
+
+
+@dataclass(frozen=True)
+class Points:
+    """All parameters of a cluster.
+
+    ``barriers`` are seconds by kind; ``token`` is a message without contents, from an Isend to the
+    end of its receive. ``alpha`` and ``beta`` are start-up (seconds) and seconds a byte of a
+    message one way, ``alpha_uni`` and ``beta_uni`` of an exchange of both ways at once.
+    ``start_send`` and ``start_receive`` split a start-up, ``copy_send`` and ``copy_receive``
+    (seconds a byte) are between user and interface. ``rates`` are bytes of payload a second from
+    each rank to the next.
+    """
+
+    sizes: tuple[Point, ...]
+    barriers: Mapping[str, Interval]
+    token: Interval
+    alpha: float
+    beta: float
+    alpha_uni: float
+    beta_uni: float
+    start_send: float
+    start_receive: float
+    copy_send: float
+    copy_receive: float
+    copies: tuple[Copy, ...]
+    bursts: tuple[Burst, ...]
+    rates: tuple[float, ...]
+
+    def quiet_senders(self, size: int) -> int:
+        """How many ranks can send so many bytes each to one at once without a loss; -1: all that
+        were tried."""
+        mine = sorted((b for b in self.bursts if b.bytes == size), key=lambda b: b.senders)
+        lossy = [burst.senders for burst in mine if burst.resent > 0]
+        return max((b.senders for b in mine if b.senders < lossy[0]), default=0) if lossy else -1
+
+
+def measure_points(
+    ask: Ask,
+    ranks: int,
+    thresholds: Sequence[int],
+    hosts: int,
+    slowest: float | None,
+    busy: Busy | None = None,
+) -> Points:
+    """Measure between rank 0 and the last, and all together.
+
+    ``thresholds`` are largest messages before the library changes its protocol; ``slowest`` is the
+    slowest cable in Mbit/s, if known; ``busy`` is there where hosts share processors.
+    """
+    sizes = sorted({*SIZES, *thresholds, *(size + 1 for size in thresholds)})
+    points: list[Point] = []
+    for size in sizes:
+        points.append(_point(ask, ranks, size, busy))
+        if points[-1].os_g_or.median > LONGEST:
+            break
+    points = _with_changes(ask, ranks, agreed(points), busy)
+    alpha, beta = line([(p.bytes, p.os_g_or.median) for p in points])
+    alpha_uni, beta_uni = line([(p.bytes, p.both_ways.median) for p in points])
+    start_send, copy_send = line([(p.bytes, p.os_start.median) for p in points])
+    start_receive, copy_receive = line([(p.bytes, p.or_.median) for p in points])
+    kinds = ("library", "ring", "dissemination", "tournament")
+    bytes_of_rate = max(1 << 16, int((slowest or 1000.0) * 1e6 / 8 * RATE_SECONDS))
+    ask(f"rates {bytes_of_rate}")  # TCP's windows grow only while they are used
+    rates = [bytes_of_rate / s for s in ask(f"rates {bytes_of_rate}")["seconds"]]
+    return Points(
+        tuple(points),
+        {k: median_interval(ask(f"barrier {k} {CALLS}")["seconds"]) for k in kinds},
+        points[0].os_g_or,
+        alpha,
+        beta,
+        alpha_uni,
+        beta_uni,
+        start_send,
+        start_receive,
+        copy_send,
+        copy_receive,
+        tuple(_copies(ask, size) for size in COPY_BYTES),
+        tuple(_bursts(ask, ranks, hosts)),
+        tuple(rates),
+    )
+
+
+def changes(points: Sequence[Point]) -> list[Point]:
+    """The first point of each mode in a row."""
+    pairs = zip([None, *points], points)
+    return [point for before, point in pairs if before is None or before.mode != point.mode]
+
+
+def line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
+    """Start-up and slope of the line through times by bytes; relative errors count."""
+    weights = [1 / time**2 for _, time in points]
+    total = sum(weights)
+    x = sum(w * size for w, (size, _) in zip(weights, points)) / total
+    y = sum(w * time for w, (_, time) in zip(weights, points)) / total
+    above = sum(w * (size - x) * (time - y) for w, (size, time) in zip(weights, points))
+    below = sum(w * (size - x) ** 2 for w, (size, _) in zip(weights, points))
+    slope = max(0.0, above / below) if below else 0.0
+    return max(0.0, y - slope * x), slope
+
+
+def _point(ask: Ask, ranks: int, size: int, busy: Busy | None) -> Point:
+    pair = f"0 {ranks - 1} {size}"
+    ask(f"pingpong {pair} 5")
+    one_way = median_interval(ask(f"pingpong {pair} {CALLS}")["seconds"])
+    receive, start, mode = _late(ask, pair, one_way.median)
+    both = [ask(f"exchange {pair} {TRAIN_CALLS}")["seconds"][0] for _ in range(RUNS)]
+    every = [ask(f"neighbours {size} {TRAIN_CALLS}")["seconds"][0] for _ in range(RUNS)]
+    starts, each = _train(ask, pair, one_way.median)
+    return Point(
+        size,
+        one_way,
+        receive,
+        start,
+        _difference(one_way, receive, start),
+        median_interval(both),
+        median_interval(every),
+        each,
+        _work(ask, ranks, size, statistics.median(every), busy) if busy else 0.0,
+        mode,
+        *pattern(starts),
+    )
+
+
+def _late(ask: Ask, pair: str, one_way: float) -> tuple[Interval, Interval, str]:
+    """A receiver that comes late: or, os_start, and the mode of the send."""
+    delay = min(1.0, DELAY + 2 * one_way)
+    times = ask(f"delayed {pair} {round(delay * 1e6)} {CALLS}")
+    receive, start = median_interval(times["receive"]), median_interval(times["start"])
+    end = sorted(times["end"])[-1 - len(times["end"]) // LATE_SHARE]
+    return receive, start, mode_of(one_way, receive.median, start.median, end, delay)
+
+
+def _work(ask: Ask, ranks: int, size: int, seconds: float, busy: Busy) -> float:
+    """Seconds of processors for one of the messages of all ranks at once."""
+    calls = max(1, min(MOST_CALLS, round(WORK_SECONDS / seconds)))
+    before = busy()
+    ask(f"neighbours {size} {calls}")
+    return (busy() - before) / (calls * ranks)
+
+
+def _with_changes(ask: Ask, ranks: int, points: Sequence[Point], busy: Busy | None) -> list[Point]:
+    """The same, with the sizes on both sides of each change of mode."""
+    found = [points[0]]
+    for point in points[1:]:
+        low, high = found[-1].bytes, point.bytes
+        while found[-1].mode != point.mode and high - low > 1:
+            middle = (low + high) // 2
+            mode = _late(ask, f"0 {ranks - 1} {middle}", point.os_g_or.median)[2]
+            low, high = (middle, high) if mode == found[-1].mode else (low, middle)
+        if found[-1].mode != point.mode and low > found[-1].bytes:
+            found.append(replace(_point(ask, ranks, low, busy), mode=found[-1].mode))
+        if found[-1].mode != point.mode and high < point.bytes:
+            found.append(replace(_point(ask, ranks, high, busy), mode=point.mode))
+        found.append(point)
+    return found
+
+
+def _difference(whole: Interval, *parts: Interval) -> Interval:
+    """What is left of a time without its parts; not below 0."""
+    low = whole.low - sum(part.high for part in parts)
+    high = whole.high - sum(part.low for part in parts)
+    middle = whole.median - sum(part.median for part in parts)
+    return Interval(max(0.0, low), max(0.0, middle), max(0.0, high))
+
+
+def mode_of(one_way: float, receive: float, start: float, end: float, delay: float) -> str:
+    """Which of MODES a send is in, when its receiver came ``delay`` late; all in seconds. Where the
+    wire takes no time to speak of, immediate stands for blocking, too, and delivered for
+    rendezvous."""
+    is_long = one_way > WIRE_LEAST
+    if is_long and start > WAITED * one_way:
+        return "blocking"
+    if end < WAITED * delay:
+        return "immediate"
+    # what had been under way before the receive began is there at once
+    return "rendezvous" if is_long and receive > WAITED * one_way else "delivered"
+
+
+def agreed(points: Sequence[Point]) -> list[Point]:
+    """The same; but a size that differs from both of its neighbours, which agree, was a disturbed
+    one, and short messages that cannot tell are as the long ones above them."""
+    found = list(points)
+    for i in range(1, len(found) - 1):
+        before, after = found[i - 1].mode, found[i + 1].mode
+        if before == after != found[i].mode:
+            found[i] = replace(found[i], mode=after)
+    for i in reversed(range(len(found) - 1)):
+        mine = UNCLEAR.get(found[i + 1].mode)
+        if found[i].os_g_or.median < WIRE_LEAST and found[i].mode == mine:
+            found[i] = replace(found[i], mode=found[i + 1].mode)
+    return found
+
+
+def _train(ask: Ask, pair: str, one_way: float) -> tuple[list[float], Interval]:
+    """Seconds of each Isend of a row, the median of several rows; and of one of its messages from
+    start to end."""
+    starts: list[float] = []
+    each = Interval(one_way, one_way, one_way)
+    for count in TRAINS:
+        if starts and count * each.median > LONGEST:
+            break
+        rows = [ask(f"isends {pair} {count}") for _ in range(RUNS)]
+        starts = [statistics.median(times) for times in zip(*(row["start"] for row in rows))]
+        each = median_interval([row["all"][0] / count for row in rows])
+        if sum(time > _large(starts) for time in starts) >= SPIKES:
+            break
+    return starts, each
+
+
+def _large(starts: Sequence[float]) -> float:
+    return max(SPIKE_LEAST, SPIKE * statistics.median(starts))
+
+
+def pattern(starts: Sequence[float]) -> tuple[int, float, float, float]:
+    """initial_interval, os_spike, mid_interval and os_mid of Isends in a row; without spikes all
+    Isends from half of the first one's time on are of the initial interval."""
+    large = [i for i, time in enumerate(starts) if i and time > _large(starts)]
+    if len(large) < 2:
+        cheap = next((i for i, time in enumerate(starts) if time < starts[0] / 2), len(starts))
+        return cheap, 0.0, 0.0, statistics.median(starts[cheap:] or starts)
+    gaps = [b - a - 1 for a, b in zip(large, large[1:])]
+    between = [t for i, t in enumerate(starts) if i > large[0] and i not in large]
+    return (
+        large[0],
+        statistics.mean(starts[i] for i in large),
+        statistics.mean(gaps),
+        statistics.median(between or starts),
+    )
+
+
+def _copies(ask: Ask, size: int) -> Copy:
+    def seconds(together: int) -> Interval:
+        times = ask(f"copies {size} {CALLS} {together}")["seconds"]
+        return median_interval([time / size for time in times])
+
+    return Copy(size, seconds(0), seconds(1))
+
+
+def _bursts(ask: Ask, ranks: int, hosts: int) -> list[Burst]:
+    """More and more senders, where there are others than rank 0's host."""
+    if hosts < 2:
+        return []
+    step = max(1, (ranks - 1) // MOST_BURSTS)
+    found = []
+    for size in BURST_BYTES:
+        for senders in range(1, ranks, step):
+            answer = ask(f"burst {senders} {size} {BURST_CALLS}")
+            lost = sum(count for _, count in answer["resent"]) / BURST_CALLS
+            found.append(Burst(senders, size, median_interval(answer["seconds"]), lost))
+    return found
+
+
+def as_json(points: Points) -> dict[str, Any]:
+    """For build/machine.json: intervals as [low, median, high], seconds and bytes."""
+    content = asdict(points)
+    for point in content["sizes"]:
+        point["or"] = point.pop("or_")
+    return dict(_flat(content))
+
+
+def _flat(value: Any) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {"low", "median", "high"}:
+            return [value["low"], value["median"], value["high"]]
+        return {key: _flat(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_flat(item) for item in value]
+    return value
+
+
+def of_json(content: Mapping[str, Any]) -> Points:
+    """What ``as_json`` made; ValueError, KeyError or TypeError if it is something else."""
+
+    def intervals(item: Mapping[str, Any]) -> dict[str, Any]:
+        renamed = {"or_" if key == "or" else key: value for key, value in item.items()}
+        return {k: Interval(*v) if isinstance(v, list) else v for k, v in renamed.items()}
+
+    several = {
+        "sizes": tuple(Point(**intervals(item)) for item in content["sizes"]),
+        "copies": tuple(Copy(**intervals(item)) for item in content["copies"]),
+        "bursts": tuple(Burst(**intervals(item)) for item in content["bursts"]),
+        "barriers": intervals(content["barriers"]),
+        "token": Interval(*content["token"]),
+        "rates": tuple(content["rates"]),
+    }
+    return Points(**{**content, **several})

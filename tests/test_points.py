@@ -1,0 +1,123 @@
+"""Point-to-point parameters: what is inferred from times, and a real job's."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from search.measure import points as subject
+from search.measure.points import (
+    Burst,
+    Point,
+    agreed,
+    as_json,
+    changes,
+    line,
+    measure_points,
+    mode_of,
+    of_json,
+    pattern,
+)
+from search.measure.samples import Interval
+from search.toolchain import TEMPLATES
+from search.workplace import Workplace, start_job
+
+ONE = Interval(1e-5, 1e-5, 1e-5)
+
+
+def point(size: int, mode: str, one_way: float = 1e-3) -> Point:
+    whole = Interval(one_way, one_way, one_way)
+    return Point(size, whole, ONE, ONE, ONE, ONE, ONE, ONE, 0.0, mode, 16, 0.0, 0.0, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "one_way, receive, start, end, mode",
+    [
+        (5e-5, 1e-5, 1e-5, 2e-5, "immediate"),
+        (5e-3, 1e-4, 1e-4, 2e-4, "immediate"),
+        (5e-3, 1e-4, 4.5e-3, 4.6e-3, "blocking"),
+        (5e-3, 1e-4, 1e-4, 1.3e-2, "delivered"),
+        (5e-3, 5e-3, 1e-4, 1.8e-2, "rendezvous"),
+        (5e-5, 5e-5, 1e-5, 1.3e-2, "delivered"),  # too short to tell
+    ],
+)
+def test_the_mode_of_a_send_shows_when_its_receiver_is_late(one_way, receive, start, end, mode):
+    assert mode_of(one_way, receive, start, end, 1.3e-2) == mode
+
+
+def test_a_disturbed_size_is_taken_for_what_its_neighbours_are():
+    modes = ["immediate", "delivered", "immediate", "delivered", "delivered"]
+    found = agreed([point(1 << i, mode) for i, mode in enumerate(modes)])
+    assert [p.mode for p in found] == ["immediate"] * 3 + ["delivered"] * 2
+
+
+def test_short_messages_that_cannot_tell_are_as_the_long_ones():
+    short = [point(1, "immediate", 5e-5), point(256, "delivered", 5e-5)]
+    found = agreed([*short, point(65536, "rendezvous", 5e-3)])
+    assert [p.mode for p in found] == ["immediate", "rendezvous", "rendezvous"]
+    assert [p.bytes for p in changes(found)] == [1, 256]
+
+
+def test_spikes_of_isends_are_found():
+    starts = [10e-6] * 8 + ([200e-6] + [12e-6] * 4) * 3
+    first, spike, middle, mid = pattern(starts)
+    assert (first, middle) == (8, 4)
+    assert spike == pytest.approx(200e-6) and mid == pytest.approx(12e-6)
+
+
+def test_isends_that_become_cheap_are_no_spikes():
+    assert pattern([10e-6, 9e-6, 11e-6, 2e-6, 2e-6, 2e-6]) == (3, 0.0, 0.0, pytest.approx(2e-6))
+
+
+def test_a_line_through_times():
+    assert line([(n, 2e-5 + n * 1e-8) for n in (1, 1000, 100000)]) == pytest.approx((2e-5, 1e-8))
+    assert line([(1, 3e-5)]) == (pytest.approx(3e-5), 0.0)
+
+
+@pytest.fixture(scope="module")
+def measured(tools, catalogue, tmp_path_factory):
+    """The parameters of four ranks on this machine."""
+    root = tmp_path_factory.mktemp("points")
+    (root / "build").mkdir()
+    from search.cluster.hosts import Cluster, Host
+    from search.cluster.site import Site
+    from search.cluster.topology import single_switch
+
+    cluster = Cluster("local", (Host("here", 4),), 4, single_switch(["here"]))
+    with Site(cluster, tools, root / "build") as site:
+        job = start_job(site, Workplace(root), catalogue)
+        kept = subject.SIZES, subject.TRAINS, subject.RATE_SECONDS
+        subject.SIZES, subject.TRAINS, subject.RATE_SECONDS = (1, 64, 4096, 65536), (16,), 1e-3
+        try:
+            yield measure_points(lambda x: job.ask(x, 60), 4, (256,), 2, None, lambda: 0.0)
+        finally:
+            subject.SIZES, subject.TRAINS, subject.RATE_SECONDS = kept
+        job.close()
+
+
+def test_a_job_answers_all_that_is_asked(measured):
+    assert TEMPLATES.exists()
+    assert {1, 64, 256, 257, 4096, 65536} <= {p.bytes for p in measured.sizes}
+    assert sorted(measured.sizes, key=lambda p: p.bytes) == list(measured.sizes)
+    for p in measured.sizes:
+        assert p.mode in subject.MODES
+        for time in (p.os_g_or, p.or_, p.os_start, p.both_ways, p.all_at_once, p.each):
+            assert 0 < time.low <= time.median <= time.high < 1
+    assert measured.sizes[-1].os_g_or.median > measured.sizes[0].os_g_or.median
+    assert set(measured.barriers) == {"library", "ring", "dissemination", "tournament"}
+    assert len(measured.rates) == 4 and min(measured.rates) > 0
+    assert {burst.senders for burst in measured.bursts} == {1, 2, 3}
+    assert all(copy.together.median > 0 for copy in measured.copies)
+
+
+def test_parameters_come_back_from_their_file(measured):
+    text = json.dumps(as_json(measured))
+    assert of_json(json.loads(text)) == measured
+    assert '"or": [' in text and "or_" not in text
+
+
+def test_senders_that_a_port_carries_without_loss(measured):
+    bursts = [(1, 0.0), (2, 0.0), (3, 0.0), (4, 2.5), (5, 0.0)]
+    some = replace(measured, bursts=tuple(Burst(k, 8192, ONE, lost) for k, lost in bursts))
+    assert some.quiet_senders(8192) == 3
+    assert some.quiet_senders(1) == -1
