@@ -43,6 +43,15 @@ class Toolchain:
 
     def compile_job(self, source: Path, program: Path, define: Sequence[str] = ()) -> None:
         """Build the measuring job around ``source``, an emitted alltoall.c."""
+        self._compile_around(source, PROBES / "measure.c", program, define)
+
+    def compile_simulator(self, source: Path, program: Path) -> None:
+        """Build the schedule model around ``source``."""
+        self._compile_around(source, PROBES / "model" / "simulate.c", program)
+
+    def _compile_around(
+        self, source: Path, main: Path, program: Path, define: Sequence[str] = ()
+    ) -> None:
         self.run(
             [
                 self.mpicc,
@@ -53,12 +62,12 @@ class Toolchain:
                 f"-I{PROBES}",
                 f'-DATALL_SOURCE="{source.name}"',
                 *(f"-D{name}" for name in define),
-                str(PROBES / "measure.c"),
+                str(main),
                 "-o",
                 str(program),
                 "-lm",
             ],
-            "compiling the measuring job",
+            f"compiling {main.name}",
         )
 
     def compile_preload(self, library: Path) -> None:

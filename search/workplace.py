@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from search.algorithm import Catalogue
+from search.cluster.hosts import Cluster
 from search.cluster.site import Site
 from search.decision import Decision, hashed_tree, read_decision
 from search.emission import emit_c, emit_h
 from search.errors import UserError
 from search.files import write_whole
 from search.measure.job import Job
+from search.measure.points import Points
 from search.measure.probe import read_machine
-from search.toolchain import SOURCE, TEMPLATES
+from search.model.simulator import Simulator, calibrated
+from search.toolchain import SOURCE, TEMPLATES, Toolchain
 
 PRESETS = {path.stem: path for path in sorted((SOURCE / "search" / "presets").glob("*.toml"))}
 """Published decisions over our bodies."""
@@ -38,6 +41,7 @@ class Workplace:
         self.cluster = self.build / "cluster.json"
         self.machine = self.build / "machine.json"
         self.identity = self.build / "fingerprint.json"
+        self.model = self.build / "model.json"
         self.journal = self.build / "measurements.jsonl"
         self.decision = self.generated / "decision.toml"
 
@@ -53,6 +57,14 @@ def start_job(
     write_whole(place.build / "alltoall.h", emit_h(TEMPLATES))
     site.tools.compile_job(source, place.build / program, ["ATALL_EVERY", *define])
     return site.start_job(place.build / program)
+
+
+def start_simulator(
+    place: Workplace, cluster: Cluster, tools: Toolchain, ranks: int, points: Points
+) -> Simulator:
+    """Build the schedule model of the first so many ranks, adjusted to what the probe saw."""
+    tools.compile_simulator(place.build / "catalogue.c", place.build / "simulate")
+    return calibrated(place.build / "simulate", replace(cluster, ranks=ranks), points)
 
 
 def read_identity(place: Workplace) -> dict[str, Any]:

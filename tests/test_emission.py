@@ -106,7 +106,7 @@ def test_emitted_c_and_our_own_are_formatted(catalogue, generic, tmp_path):
     every = emit_c(replace(generic, tree=tree), catalogue, TEMPLATES, True)
     (tmp_path / "all.c").write_text(every)
     (tmp_path / "shipped.c").write_text(emit_c(generic, catalogue, TEMPLATES))
-    ours = [*ROOT.glob("probes/*.[ch]"), *ROOT.glob("tests/*.c"), *ROOT.glob("doc/examples/*.c")]
+    ours = [*ROOT.glob("probes/**/*.[ch]"), *ROOT.glob("tests/*.c"), *ROOT.glob("doc/examples/*.c")]
     done = subprocess.run(
         ["clang-format", "--dry-run", "-Werror", *map(str, [*tmp_path.glob("*.c"), *ours])],
         capture_output=True,

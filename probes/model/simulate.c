@@ -1,0 +1,439 @@
+/*
+ * The schedule model: predicts how long calls take by running them in virtual time (Vadhiyar, Fagg
+ * and Dongarra 4.3). One process; it takes lines on standard input. The cluster first:
+ *
+ *     node PARENT RATE ROOM BURST        a switch or host, parents first, -1: the top; bytes a
+ * second on its cable, that a port of it queues (0: any number), and that pass at once after a
+ * pause rank NODE HOST                     where the next rank is cost BYTES SEND RECEIVE LATENCY
+ * MODE FIRST MIDDLE SPIKE GAPS of a message, seconds: at work on either side, beside the wire; when
+ * its send is over; of many sends (virtual_mpi.h) copy SECONDS                       of a byte
+ *     buffered BYTES                     that a sender's socket holds
+ *     processors N                       that all ranks share; 0: each has its own
+ *
+ * then, each answered with one JSON line {"seconds": [...], "resent": n, "timeouts": n}:
+ *
+ *     lossless N                         1: from here on ports have room for everything; 0: no more
+ *     predict LABEL BLOCK WARMUPS CALLS  calls of one variant; BLOCK is bytes to each peer
+ *     broadcast TREE BYTES SEGMENT WARMUPS CALLS
+ *     pingpong FROM TO BYTES CALLS       half of the time there and back
+ *     neighbours BYTES ROW CALLS         so many exchanges in a row of every rank with the next one
+ * and the one before, switch after switch: seconds of one burst SENDERS BYTES CALLS          that
+ * many ranks send to rank 0 at once
+ *
+ * It includes the file whose algorithms it runs (ATALL_SOURCE), as the measuring job does.
+ */
+#define _GNU_SOURCE
+#include "virtual_mpi.h"
+
+#define memcpy(to, from, bytes) virtual_copy(to, from, bytes)
+#define memset(to, value, bytes) virtual_set(to, value, bytes)
+#include ATALL_SOURCE
+#undef memcpy
+#undef memset
+
+#include "broadcast.h"
+
+enum { LINE = 4096, MOST_NODES = 65536, MOST_CALLS = 1000, MOST_BYTES = 1 << 30 };
+
+enum verb { PREDICT, BROADCAST, PINGPONG, NEIGHBOURS, BURST };
+
+static struct {
+    int parent;
+    struct port up, down; /* of its cable: away from it, and towards it */
+} nodes[MOST_NODES];
+static int node_count;
+
+static struct {
+    enum verb verb;
+    struct atall_row row;
+    enum broadcast_tree tree;
+    int size, segment, from, to, row_length, senders, warmups, calls;
+} request;
+
+static MPI_Comm everybody;
+static struct atall_state **states;
+static double ends[MOST_CALLS]; /* of calls; each begins at the end of the one before */
+static bool failed;
+
+/* MPI of no consequence here. */
+int PMPI_Comm_group(MPI_Comm comm, MPI_Group *group)
+{
+    (void)comm;
+    *group = MPI_GROUP_NULL;
+    return MPI_SUCCESS;
+}
+
+int PMPI_Group_free(MPI_Group *group)
+{
+    (void)group;
+    return MPI_SUCCESS;
+}
+
+int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *handler)
+{
+    (void)comm;
+    *handler = MPI_ERRORS_RETURN;
+    return MPI_SUCCESS;
+}
+
+int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler handler)
+{
+    (void)comm, (void)handler;
+    return MPI_SUCCESS;
+}
+
+int PMPI_Errhandler_free(MPI_Errhandler *handler)
+{
+    (void)handler;
+    return MPI_SUCCESS;
+}
+
+int PMPI_Comm_create_keyval(MPI_Comm_copy_attr_function *copy, MPI_Comm_delete_attr_function *gone,
+                            int *key, void *extra)
+{
+    (void)copy, (void)gone, (void)extra;
+    *key = 1;
+    return MPI_SUCCESS;
+}
+
+int PMPI_Comm_set_attr(MPI_Comm comm, int key, void *value)
+{
+    (void)comm, (void)key, (void)value;
+    return MPI_SUCCESS;
+}
+
+/* ---- the cluster --------------------------------------------------------------------------- */
+
+static int depth_of(int node)
+{
+    int depth = 0;
+    while ((node = nodes[node].parent) >= 0)
+        depth++;
+    return depth;
+}
+
+/* The ports from one node to another, up to where they meet and down again. */
+static int find_path(int from, int to, struct port **path)
+{
+    struct port *downwards[MOST_HOPS];
+    int hops = 0, below = 0;
+    while (from != to) {
+        if (hops + below == MOST_HOPS)
+            give_up("the tree is too deep");
+        if (depth_of(from) >= depth_of(to)) {
+            path[hops++] = &nodes[from].up;
+            from = nodes[from].parent;
+        } else {
+            downwards[below++] = &nodes[to].down;
+            to = nodes[to].parent;
+        }
+    }
+    while (below > 0)
+        path[hops++] = downwards[--below];
+    return hops;
+}
+
+static void make_flows(void)
+{
+    size_t pairs = (size_t)world.ranks * (size_t)world.ranks;
+    network.flow = (struct flow *)obtain(pairs * sizeof *network.flow);
+    world.mail = (struct mail *)obtain(pairs * sizeof *world.mail);
+    for (int from = 0; from < world.ranks; from++)
+        for (int to = 0; to < world.ranks; to++) {
+            struct port *path[MOST_HOPS];
+            struct flow *flow = &network.flow[flow_between(from, to)];
+            struct mail *mail = &world.mail[flow_between(from, to)];
+            mail->last = &mail->first;
+            mail->departed = &mail->leaving;
+            flow->hops = find_path(world.rank[from].node, world.rank[to].node, path);
+            flow->path = (struct port **)obtain(2 * (size_t)flow->hops * sizeof *path);
+            flow->back = flow->path + flow->hops;
+            memcpy(flow->path, path, (size_t)flow->hops * sizeof *path);
+            find_path(world.rank[to].node, world.rank[from].node, flow->back);
+        }
+}
+
+static void join(int rank)
+{
+    struct atall_process *process;
+    failed |= atall_get_process(&process) != MPI_SUCCESS ||
+              atall_make_state(process, everybody, &states[rank]) != MPI_SUCCESS ||
+              states[rank]->unserved;
+}
+
+/* What comes before the first prediction. */
+static void start(void)
+{
+    int *all = (int *)obtain((size_t)world.ranks * sizeof *all);
+    make_flows();
+    world.processor = (double *)obtain((size_t)costs.processors * sizeof *world.processor);
+    world.blocks = (char *)mmap(NULL, ROOM, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (world.blocks == MAP_FAILED)
+        give_up("no addresses");
+    for (int r = 0; r < world.ranks; r++) {
+        all[r] = r;
+        world.rank[r].stack = (char *)obtain(STACK);
+    }
+    everybody = new_comm(all, world.ranks);
+    free(all);
+    states = (struct atall_state **)obtain((size_t)world.ranks * sizeof *states);
+    if (!run_ranks(join) || failed)
+        give_up("the communicator's state could not be made");
+}
+
+/* ---- calls --------------------------------------------------------------------------------- */
+
+/* Scratch of a rank's own: some bodies keep more in it than blocks. */
+static void give_scratch(int rank)
+{
+    struct atall_state *state = states[rank];
+    size_t want = atall_wanted(&state->place, &request.row, (size_t)request.size);
+    request.row.most = (size_t)request.size;
+    if (want > atall_row_scratch(&state->place, &request.row)) {
+        want = 0;
+        failed |= !atall_spares_scratch(&state->place, &request.row);
+    }
+    state->scratch = world.blocks + ROOM / 2 + (size_t)rank * 2 * ATALL_SCRATCH_MOST;
+    state->scratch_bytes = want;
+}
+
+static void ping_pong(int rank)
+{
+    for (int leg = 0; leg < 2; leg++) {
+        int from = leg ? request.to : request.from, to = leg ? request.from : request.to;
+        if (rank == from)
+            PMPI_Send(world.blocks, request.size, MPI_BYTE, to, 1, everybody);
+        else if (rank == to)
+            PMPI_Recv(world.blocks, request.size, MPI_BYTE, from, 1, everybody, MPI_STATUS_IGNORE);
+    }
+}
+
+static void meet_neighbours(int rank)
+{
+    const int p = world.ranks, *order = states[rank]->rankings;
+    int number = order ? order[2 * p + rank] : rank;
+    int to = (number + 1) % p, from = (number + p - 1) % p;
+    for (int i = 0; i < request.row_length; i++)
+        PMPI_Sendrecv(world.blocks, request.size, MPI_BYTE, order ? order[to] : to, 1, world.blocks,
+                      request.size, MPI_BYTE, order ? order[from] : from, 1, everybody,
+                      MPI_STATUS_IGNORE);
+}
+
+static void burst(int rank)
+{
+    MPI_Request *requests = (MPI_Request *)obtain((size_t)request.senders * sizeof *requests);
+    for (int r = 1; rank == 0 && r <= request.senders; r++)
+        PMPI_Irecv(world.blocks, request.size, MPI_BYTE, r, 1, everybody, &requests[r - 1]);
+    if (rank == 0)
+        PMPI_Waitall(request.senders, requests, MPI_STATUSES_IGNORE);
+    else if (rank <= request.senders)
+        PMPI_Send(world.blocks, request.size, MPI_BYTE, 0, 1, everybody);
+    free(requests);
+}
+
+static void call(int rank)
+{
+    char *out = world.blocks, *in = world.blocks + ROOM / 4;
+    int n = request.size;
+    switch (request.verb) {
+    case PREDICT:
+        failed |= atall_run(states[rank], &request.row, out, n, MPI_BYTE, in, n, MPI_BYTE,
+                            (size_t)n) != MPI_SUCCESS;
+        break;
+    case BROADCAST:
+        failed |= broadcast(request.tree, in, n, request.segment, everybody) != MPI_SUCCESS;
+        break;
+    case PINGPONG:
+        ping_pong(rank);
+        break;
+    case NEIGHBOURS:
+        meet_neighbours(rank);
+        break;
+    case BURST:
+        burst(rank);
+        break;
+    }
+}
+
+/* What a rank does for one request: all begin each call at once. */
+static void make_calls(int rank)
+{
+    if (request.verb == PREDICT)
+        give_scratch(rank);
+    meet(everybody);
+    for (int i = 0; !failed && i < request.warmups + request.calls; i++) {
+        call(rank);
+        spend(0);
+        meet(everybody);
+        if (rank == 0)
+            ends[i] = agenda.now;
+        meet(everybody);
+    }
+}
+
+/* Time begins anew, so that the same question has the same answer. */
+static void begin_anew(void)
+{
+    failed = false;
+    agenda.now = 0;
+    network.resent = network.timeouts = 0;
+    for (int i = 0; i < world.ranks * world.ranks; i++)
+        reset_flow(&network.flow[i]);
+    for (int i = 0; i < node_count; i++)
+        nodes[i].up.until = nodes[i].down.until = 0;
+    for (int i = 0; i < costs.processors; i++)
+        world.processor[i] = 0;
+    for (int r = 0; r < world.ranks; r++)
+        world.rank[r].busy = world.rank[r].sent_late = 0;
+}
+
+static void predict(void)
+{
+    begin_anew();
+    if (!run_ranks(make_calls)) {
+        printf("{\"error\": \"it waits for ever\"}\n");
+        exit(1);
+    }
+    if (failed) {
+        printf("{\"error\": \"it fails, or needs more scratch memory than is kept\"}\n");
+        return;
+    }
+    printf("{\"seconds\": [");
+    for (int i = request.warmups; i < request.warmups + request.calls; i++) {
+        double from = i ? ends[i - 1] : 0;
+        double seconds = (ends[i] - from) / request.row_length;
+        printf("%s%.9f", i > request.warmups ? ", " : "", seconds);
+    }
+    printf("], \"resent\": %ld, \"timeouts\": %ld}\n", network.resent, network.timeouts);
+}
+
+/* ---- lines --------------------------------------------------------------------------------- */
+
+/* One of the cluster's; false if it is none. */
+static bool take_cluster(const char *line)
+{
+    static int room;
+    struct cost *cost = &costs.at[costs.sizes];
+    char host[LINE], mode[LINE];
+    int parent, node;
+    double rate, queue, burst;
+    if (sscanf(line, "node %d %lf %lf %lf", &parent, &rate, &queue, &burst) == 4 &&
+        node_count < MOST_NODES && parent < node_count) {
+        /* what comes down to a node, and what a switch sends up, waits in a switch */
+        nodes[node_count].parent = parent;
+        nodes[node_count].up = nodes[node_count].down = (struct port){ rate, queue, burst, 0 };
+        node_count++;
+        return true;
+    }
+    if (sscanf(line, "rank %d %s", &node, host) == 2 && node >= 0 && node < node_count) {
+        if (world.ranks == room) {
+            room = room ? 2 * room : 64;
+            world.rank = (struct rank *)realloc(world.rank, (size_t)room * sizeof *world.rank);
+            if (!world.rank)
+                give_up("no memory");
+        }
+        nodes[node].up.room = 0; /* a host's own queue drops nothing */
+        world.rank[world.ranks++] = (struct rank){ .node = node, .host = strdup(host) };
+        return true;
+    }
+    if (costs.sizes < MOST_COSTS &&
+        sscanf(line, "cost %lf %lf %lf %lf %s %lf %lf %lf %lf", &cost->bytes, &cost->send,
+               &cost->receive, &cost->latency, mode, &cost->first, &cost->middle, &cost->spike,
+               &cost->gaps) == 9) {
+        for (cost->mode = IMMEDIATE; cost->mode < MODES; cost->mode++)
+            if (strcmp(mode, mode_names[cost->mode]) == 0)
+                break;
+        costs.sizes++;
+        return cost->mode < MODES;
+    }
+    return sscanf(line, "copy %lf", &costs.copy) == 1 ||
+           sscanf(line, "buffered %lf", &costs.buffered) == 1 ||
+           sscanf(line, "processors %d", &costs.processors) == 1;
+}
+
+static bool take_variant(const char *label)
+{
+    request.row = (struct atall_row){ 0 };
+    return atall_parse_label(label, &request.row) &&
+           atall_body_serves(request.row.body, &states[0]->place);
+}
+
+static bool take_tree(const char *name)
+{
+    for (request.tree = FLAT; request.tree < BROADCAST_TREES; request.tree++)
+        if (strcmp(name, broadcast_names[request.tree]) == 0)
+            return true;
+    return false;
+}
+
+static bool is_rank(int rank)
+{
+    return rank >= 0 && rank < world.ranks;
+}
+
+/* The words of a prediction; false if it is none. */
+static bool take_words(const char *line)
+{
+    char word[LINE];
+    request.warmups = 0;
+    request.row_length = 1;
+    if (sscanf(line, "predict %s %d %d %d", word, &request.size, &request.warmups,
+               &request.calls) == 4) {
+        request.verb = PREDICT;
+        return take_variant(word);
+    }
+    if (sscanf(line, "broadcast %s %d %d %d %d", word, &request.size, &request.segment,
+               &request.warmups, &request.calls) == 5) {
+        request.verb = BROADCAST;
+        return take_tree(word) && request.segment >= 1;
+    }
+    if (sscanf(line, "pingpong %d %d %d %d", &request.from, &request.to, &request.size,
+               &request.calls) == 4) {
+        request.verb = PINGPONG;
+        request.row_length = 2;
+        return is_rank(request.from) && is_rank(request.to) && request.from != request.to;
+    }
+    if (sscanf(line, "neighbours %d %d %d", &request.size, &request.row_length, &request.calls) ==
+        3) {
+        request.verb = NEIGHBOURS;
+        return request.row_length >= 1;
+    }
+    request.verb = BURST;
+    return sscanf(line, "burst %d %d %d", &request.senders, &request.size, &request.calls) == 3 &&
+           request.senders >= 1 && is_rank(request.senders);
+}
+
+/* A prediction; false if it is none. */
+static bool take_prediction(const char *line)
+{
+    int lossless;
+    if (sscanf(line, "lossless %d", &lossless) == 1) {
+        network.is_lossless = lossless;
+        printf("{}\n");
+        return true;
+    }
+    if (!take_words(line) || request.size < 1 || request.size > MOST_BYTES || request.calls < 1 ||
+        request.warmups < 0 || request.warmups > MOST_CALLS - request.calls)
+        return false;
+    predict();
+    return true;
+}
+
+int main(void)
+{
+    char line[LINE];
+    bool started = false;
+    while (fgets(line, sizeof line, stdin)) {
+        if (!started && take_cluster(line))
+            continue;
+        if (!started && world.ranks > 0 && costs.sizes > 0) {
+            start();
+            started = true;
+        }
+        if (!started || !take_prediction(line))
+            printf("{\"error\": \"not a line that is expected here\"}\n");
+        fflush(stdout);
+    }
+    return 0;
+}

@@ -1,0 +1,1 @@
+"""Models of collective operations: what is measured of single messages predicts them."""

@@ -1,0 +1,186 @@
+"""The schedule model: virtual time against what pencil and paper say, and every variant in it."""
+
+from dataclasses import replace
+
+import pytest
+
+from search.cluster.hosts import Cluster, Host
+from search.cluster.topology import PAYLOAD_SHARE
+from search.cluster.topology_file import parse_conf
+from search.decision import hashed_tree
+from search.emission import emit_c, emit_h
+from search.errors import EnvironmentFailure
+from search.model.simulator import Cost, Simulator, World
+from search.toolchain import TEMPLATES
+
+from .conftest import ROOT
+
+RATE = 12.5e6
+FRAME = 90 + 24
+"""Bytes on the wire beside those of a block: the frame's and the message's."""
+
+
+def world(switches=(2,), slots=1, mode="immediate", room=0, processors=0, **cost) -> World:
+    """Hosts on switches in a row, each with so many ranks; all messages cost the same."""
+    links, ranks, above = [(-1, 1e15)], [], 0
+    for number, hosts in enumerate(switches):
+        if number:
+            links.append((above, RATE))
+            above = len(links) - 1
+        for _ in range(hosts):
+            links.append((above, RATE))
+            ranks += [(len(links) - 1, f"h{len(links)}")] * slots
+    times = {"send": 0.0, "receive": 0.0, "latency": 0.0, **cost}
+    costs = tuple(
+        Cost(size, mode=mode, first=1 << 30, middle=0.0, spike=0.0, gaps=0.0, **times)
+        for size in (0, 1 << 20)
+    )
+    return World(tuple(links), tuple(ranks), costs, room, 0, 0.0, 1 << 20, processors)
+
+
+@pytest.fixture(scope="module")
+def program(tools, catalogue, generic, tmp_path_factory):
+    """The simulator of every body, for any of the clusters here."""
+    folder = tmp_path_factory.mktemp("simulator")
+    names = ",".join(f"h{i}" for i in range(64))
+    tree = hashed_tree(parse_conf(f"SwitchName=s Nodes={names}", "here"))
+    (folder / "catalogue.c").write_text(
+        emit_c(replace(generic, tree=tree), catalogue, TEMPLATES, True)
+    )
+    (folder / "alltoall.h").write_text(emit_h(TEMPLATES))
+    flags = (
+        "-O1",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        "-Wpedantic",
+        "-Werror",
+        "-fsanitize=undefined",
+        "-fno-sanitize-recover=all",
+    )
+    replace(tools, cflags=flags).compile_simulator(folder / "catalogue.c", folder / "simulate")
+    return folder / "simulate"
+
+
+def seconds(simulator: Simulator, request: str) -> float:
+    return simulator.ask(request)["seconds"][-1]
+
+
+def test_a_message_takes_what_its_parts_take(program):
+    costs = {"send": 10e-6, "receive": 20e-6, "latency": 5e-6}
+    with Simulator(program, world(**costs)) as simulator:
+        wire = 2 * (1000 + FRAME) / RATE  # of two cables, the switch stores and forwards
+        assert seconds(simulator, "pingpong 0 1 1000 1") == pytest.approx(35e-6 + wire, rel=1e-6)
+
+
+def test_segments_of_a_message_overlap_on_their_way(program):
+    with Simulator(program, world((1, 0, 1))) as simulator:
+        payload = 1 << 20
+        whole = payload / RATE / PAYLOAD_SHARE
+        assert whole < seconds(simulator, f"pingpong 0 1 {payload} 3") < 1.01 * whole
+
+
+def test_a_rendezvous_takes_two_messages_more(program):
+    costs = {"send": 10e-6, "receive": 20e-6}
+    times = []
+    for mode in ("immediate", "rendezvous"):
+        with Simulator(program, world(mode=mode, **costs)) as simulator:
+            times.append(seconds(simulator, "pingpong 0 1 1000 1"))
+    one = 30e-6 + 2 * FRAME / RATE
+    assert times[1] - times[0] == pytest.approx(2 * one, rel=1e-6)
+
+
+def test_ranks_that_share_a_processor_take_turns(program):
+    costs = {"send": 10e-6, "receive": 20e-6}
+    times = []
+    for processors in (0, 1):
+        with Simulator(program, world((8,), processors=processors, **costs)) as simulator:
+            times.append(seconds(simulator, "neighbours 1 10 1"))
+    assert times[0] == pytest.approx(30e-6 + 2 * (1 + FRAME) / RATE, rel=0.2)
+    assert times[1] == pytest.approx(8 * 30e-6, rel=0.1)
+
+
+def test_a_burst_beyond_a_port_loses_segments(program):
+    with Simulator(program, world((8,), room=32768)) as simulator:
+        few, many = (simulator.ask(f"burst {k} 16384 3") for k in (1, 7))
+        assert few["resent"] == 0 and few["timeouts"] == 0
+        assert many["resent"] > 0
+        simulator.ask("lossless 1")
+        held = simulator.ask("burst 7 16384 3")
+        assert held["resent"] == 0 and max(held["seconds"]) < max(many["seconds"])
+
+
+def test_the_same_question_has_the_same_answer(program, catalogue):
+    simple = catalogue.variant("simple(order=shifted)")
+    with Simulator(program, world((4, 4), room=32768)) as simulator:
+        one, other = (simulator.predict(simple, 65536) for _ in range(2))
+        assert one == other and one.retransmissions > 0
+
+
+@pytest.mark.parametrize(
+    "switches, slots", [((2,), 1), ((3,), 1), ((4, 3), 1), ((4, 4), 1), ((2, 2), 4)]
+)
+def test_every_variant_ends_however_sends_wait_and_beats_no_limit(
+    program, catalogue, switches, slots
+):
+    """Not even if no send is over before its receive has begun does any body wait for ever; and
+    nothing is faster than the cables."""
+    ranks = slots * sum(switches)
+    hosts = [[f"h{i + 10 * s}" for i in range(n)] for s, n in enumerate(switches)]
+    lines = [
+        f"SwitchName=s{s} Nodes={','.join(names)} LinkSpeed=100"
+        + (f" Switches=s{s + 1}" if s + 1 < len(switches) else "")
+        for s, names in enumerate(hosts)
+    ]
+    topology = parse_conf("\n".join(lines), "here")
+    cluster = Cluster(
+        "emulated", tuple(Host(h, slots) for names in hosts for h in names), ranks, topology
+    )
+    block = 3000
+    for mode in ("immediate", "delivered", "rendezvous"):
+        with Simulator(program, world(switches, slots, mode=mode, room=32768)) as simulator:
+            for variant in catalogue.variants(ranks, each=slots, record=True):
+                if variant.label == "native":
+                    continue
+                sample = simulator.predict(variant, block)
+                if sample is None:
+                    assert not variant.fits(ranks, block, slots), variant.label
+                else:
+                    assert min(sample.calls) > 0.999 * cluster.limit(ranks, block), variant.label
+
+
+def test_a_broadcast_along_a_chain_is_passed_on_segment_by_segment(program):
+    with Simulator(program, world((4,))) as simulator:
+        whole, cut = (simulator.broadcast_seconds("chain", 65536, n) for n in (65536, 4096))
+        wire = 65536 / RATE / PAYLOAD_SHARE
+        assert 3 * wire < whole < 3.2 * wire
+        assert wire < cut < 1.6 * wire
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nonsense",
+        "predict",
+        "predict nobody 1 0 1",
+        "pingpong 0 0 1 1",
+        "predict ring(sync=none) -1 0 1",
+        "burst 9 1 1",
+        "predict ring(sync=none) 1 999 999",
+        "broadcast star 8 8 0 1",
+    ],
+)
+def test_a_wrong_question_is_refused(program, line):
+    with Simulator(program, world()) as simulator:
+        assert "error" in simulator.ask(line)
+        assert seconds(simulator, "pingpong 0 1 8 1") > 0
+
+
+def test_its_end_is_noticed(program, tmp_path):
+    with Simulator(program, world()) as simulator:
+        simulator.close()
+        with pytest.raises((EnvironmentFailure, ValueError)):
+            simulator.ask("pingpong 0 1 8 1")
+    with pytest.raises(EnvironmentFailure, match="cannot run"):
+        Simulator(tmp_path / "nothing", world())
+    assert ROOT.exists()
