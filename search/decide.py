@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Optional
 
 from search.algorithm import Variant
@@ -17,6 +18,10 @@ Limit = Callable[[int, int], Optional[float]]
 """The physical limit of ranks and block in seconds, if the links' speeds are known."""
 
 
+Predicted = Mapping[tuple[int, int, str], float]
+"""Seconds that the schedule model expected, by ranks, block and label."""
+
+
 def unknown_limit(ranks: int, block: int) -> float | None:
     """The limit where no speed is known."""
     return None
@@ -27,23 +32,28 @@ def decide(
     sizes: Callable[[int], Sequence[int]],
     native: Variant,
     limit: Limit = unknown_limit,
+    predicted: Predicted | None = None,
 ) -> tuple[DecisionTable, ...]:
     """A table for each number of ranks that was measured, the largest first; behind them, for each
     whose rows need something, one that rests on what needs nothing. ``sizes`` gives the blocks that
-    were to be searched on so many ranks."""
+    were to be searched on so many ranks; ``predicted`` is shown beside what was measured."""
     tables, free = [], []
     for ranks in sorted({ranks for ranks, _ in cells}, reverse=True):
         mine = [cell for (n, _), cell in cells.items() if n == ranks]
-        tables.append(decide_table(mine, sizes(ranks), native, limit))
+        tables.append(decide_table(mine, sizes(ranks), native, limit, predicted))
         if tables[-1].needs:
             needless = [c.restricted([v for v in c.rounds if not v.needs]) for c in mine]
             kept = [cell for cell in needless if cell.rounds]
-            free.append(decide_table(kept, sizes(ranks), native, limit))
+            free.append(decide_table(kept, sizes(ranks), native, limit, predicted))
     return (*tables, *free)
 
 
 def decide_table(
-    cells: Sequence[Cell], sizes: Sequence[int], native: Variant, limit: Limit = unknown_limit
+    cells: Sequence[Cell],
+    sizes: Sequence[int],
+    native: Variant,
+    limit: Limit = unknown_limit,
+    predicted: Predicted | None = None,
 ) -> DecisionTable:
     """One table: each measured block's choice, with cut-offs where neighbours' winners cross.
 
@@ -58,6 +68,8 @@ def decide_table(
     cutoffs = []
     for i, (cell, winner) in enumerate(zip(ordered, winners)):
         evidence = weigh(cell, winner, native, limit(ranks, cell.block))
+        seconds = (predicted or {}).get((ranks, cell.block, winner.label))
+        evidence = replace(evidence, predicted=seconds)
         most = None
         if i + 1 < len(ordered):
             most = cut_off(cell, winner, ordered[i + 1], winners[i + 1])

@@ -37,7 +37,8 @@ class Evidence:
 
     ``seconds`` is its score; ``native`` and ``ahead`` are the library's own and the runner-up over
     it; ``modes`` are the medians of two groups of times, where there are two; ``undecided`` lists
-    rivals of whom it is not known whether they are equal in practice.
+    rivals of whom it is not known whether they are equal in practice; ``predicted`` is the score
+    that the schedule model expected.
     """
 
     block: int
@@ -52,6 +53,7 @@ class Evidence:
     modes: tuple[float, float] | None = None
     on_ticks: bool = False
     undecided: tuple[str, ...] = ()
+    predicted: float | None = None
 
     @property
     def doubts(self) -> list[str]:
@@ -245,6 +247,7 @@ _EVIDENCE: _Fields = {
     "modes": (_NUMBER, 2),
     "on_ticks": ((bool,), None),
     "undecided": ((str,), 0),
+    "predicted": (_NUMBER, None),
 }
 _TUNED: _Fields = {
     "library": ((str,), None),

@@ -28,6 +28,10 @@ from search.measure.compare import compare_strategies
 from search.measure.job import Job, JobLost
 from search.measure.journal import Journal, Record, any_journal
 from search.measure.probe import probe, read_machine, write_machine
+from search.model import broadcasts
+from search.model.expectation import read_predictions
+from search.model.magpie import completion
+from search.model.validation import agreement, predictions, show
 from search.profile import read_profile
 from search.progress import size_text
 from search.strategy.cell import cells_of
@@ -43,6 +47,7 @@ from search.workplace import (
     read_presets,
     sizes_of,
     start_job,
+    start_simulator,
 )
 
 PLAIN_WIDTH = 160
@@ -73,9 +78,11 @@ def run(options: Namespace, root: Path) -> None:
         installation_stage(console, place, catalogue, options)
     elif options.stage == "report":
         report_stage(console, place, catalogue)
+    elif options.stage == "model":
+        model_stage(console, place, catalogue)
     elif options.stage == "compare-strategies":
         for name, records in named_journals(options):
-            compare_strategies(console, name, records, catalogue)
+            compare_strategies(console, name, records, catalogue.variant)
     elif options.stage == "families":
         for _, records in named_journals(options):
             compare_families(console, records, catalogue)
@@ -103,6 +110,8 @@ def cluster_stage(
             bench_stage(console, site, place, catalogue, options, settings)
         elif options.stage == "timeline":
             timeline_stage(console, site, place, catalogue, options)
+        elif options.stage == "broadcasts":
+            broadcasts_stage(console, site, place, catalogue, options)
         else:
             job = start_job(site, place, catalogue)
             if options.stage == "probe":
@@ -187,6 +196,7 @@ def decide_stage(place: Workplace, catalogue: Catalogue, tuned: Tuned | None = N
             lambda ranks: sizes_of(place, settings, ranks),
             native,
             cluster.limit,
+            read_predictions(place.model),
         ),
         {
             "library": fields["library"],
@@ -369,6 +379,65 @@ def report_stage(console: Console, place: Workplace, catalogue: Catalogue) -> No
     )
     report.write_report(path, findings)
     console.print(f"report: {path.relative_to(place.root)}")
+
+
+def model_stage(console: Console, place: Workplace, catalogue: Catalogue) -> None:
+    """Compare what the schedule model predicts with the journal."""
+    cluster, settings = read_cluster(place.cluster)
+    tools = read_toolchain(place.root / "config.mk")
+    _, cells = read_cells(place, catalogue)
+    machine = read_machine(place.machine)
+    if cluster.grid or not (machine and machine.points):
+        raise UserError("no model: 'make probe' measures its parameters, not of a grid")
+    for ranks in settings["ranks"]:
+        mine = [cell for cell in cells.values() if cell.ranks == ranks]
+        with start_simulator(place, cluster, tools, ranks, machine.points) as simulator:
+            found = [agreement(cell, predictions(cell, simulator.predict)) for cell in mine]
+        rows = [row for row in found if row]
+        if not rows:
+            raise UserError("too few variants are measured: --strategy=exhaustive times all")
+        show(console, f"{describe(cluster)}: {ranks} ranks", rows)
+
+
+def broadcasts_stage(
+    console: Console, site: Site, place: Workplace, catalogue: Catalogue, options: Namespace
+) -> None:
+    """Judge models and descents by broadcasts, as the paper did; samples are kept in
+    build/broadcasts.jsonl."""
+    cluster = site.cluster
+    ranks, machine = cluster.ranks, read_machine(place.machine)
+    job = start_job(site, place, catalogue)
+    if not (machine and machine.points):
+        probe_stage(console, site, place, job)
+        machine = read_machine(place.machine)
+    if not (machine and machine.points):
+        raise UserError("broadcasts need 2 ranks and more")
+    journal = Journal(place.build / "broadcasts.jsonl", digest(site.fingerprint(job.library, "")))
+    formulas = partial(completion, ranks=ranks, points=machine.points)
+    with start_simulator(place, cluster, site.tools, ranks, machine.points) as simulator:
+        models = {
+            "schedules": simulator.broadcast_seconds,
+            "MagPIe": lambda tree, size, segment: formulas(tree, size=size, segment=segment),
+        }
+        saturates = broadcasts.is_saturated(job, ranks)
+        for size in options.sizes or broadcasts.SIZES:
+            say = partial(console.print, end="\r" if console.is_terminal else "\n")
+            records = broadcasts.record(job, journal, ranks, size, say)
+            cell = cells_of(records, broadcasts.variants(size))[ranks, size]
+            where = f"broadcast of {size_text(size)} to {describe(cluster)}"
+            broadcasts.show(console, where, broadcasts.compare_models(cell, models))
+            compare_strategies(console, where, records, broadcasts.of_label)
+            for row in broadcasts.pipelines(job, cell):
+                console.print(
+                    f"pipeline of {row.tree}: {size_text(row.segment)} in {row.seconds:.1f} s, "
+                    f"{row.loss - 1:+.1%}"
+                )
+    console.print(
+        "the network saturates: pipelines may mislead here"
+        if saturates
+        else "the network has its full cross-section: pipelines may be believed"
+    )
+    job.close()
 
 
 def installation_stage(

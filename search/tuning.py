@@ -18,13 +18,15 @@ from search.files import write_whole
 from search.measure.gates import Gates
 from search.measure.job import Job
 from search.measure.journal import Journal
+from search.measure.probe import read_machine
 from search.measure.runner import MeasuringRunner
 from search.measure.visits import OutOfTime
+from search.model.expectation import Expectations, begin, keep
 from search.progress import Display, size_text
 from search.strategy import STRATEGIES
 from search.strategy.elimination import undecided
-from search.strategy.request import EFFORTS, Cells, Task
-from search.workplace import Workplace, sizes_of
+from search.strategy.request import EFFORTS, Cells, Task, expects_nothing
+from search.workplace import Workplace, sizes_of, start_simulator
 
 CHOOSE_PATIENCE = 60.0
 
@@ -54,8 +56,10 @@ def tune(
     compare_fingerprint(console, place, fields, journal)
     if journal.torn:
         console.print("tune: the journal's last line was cut off and is measured again")
+    models = start_models(site, place, settings["ranks"], journal)
     tasks = [
-        make_task(place, settings, catalogue, job, cluster, ranks) for ranks in settings["ranks"]
+        make_task(place, settings, catalogue, job, cluster, ranks, models.get(ranks))
+        for ranks in settings["ranks"]
     ]
     console.print(
         f"tune: {len(tasks[-1].variants)} variants at {len(tasks[-1].sizes)} sizes"
@@ -84,11 +88,30 @@ def tune(
             finished = False
         finally:
             runner.close()
+            if models:
+                keep(place.model, models.values())
+            for model in models.values():
+                model.close()
     console.print(
         f"tune: {runner.fresh_visits} visits to variants in {time.monotonic() - started:.0f} s"
         + ("" if finished else "; the time limit came first")
     )
     return Tuned(finished, uncertain(cells, tasks), tuple(dict.fromkeys(runner.noise)))
+
+
+def start_models(
+    site: Site, place: Workplace, wanted: Sequence[int], journal: Journal
+) -> dict[int, Expectations]:
+    """The schedule model for each number of ranks; of a grid, or one rank, there is none."""
+    machine = read_machine(place.machine)
+    if site.cluster.grid or not (machine and machine.points):
+        return {}
+    points = begin(place.model, journal.fingerprint, machine.points, bool(journal.records))
+    return {
+        ranks: Expectations(start_simulator(place, site.cluster, site.tools, ranks, points), ranks)
+        for ranks in wanted
+        if ranks > 1
+    }
 
 
 def make_task(
@@ -98,6 +121,7 @@ def make_task(
     job: Job,
     cluster: Cluster,
     ranks: int,
+    model: Expectations | None = None,
 ) -> Task:
     """What is searched on so many ranks: without rankings that change nothing there."""
     job.choose_ranks(ranks, CHOOSE_PATIENCE)
@@ -119,6 +143,7 @@ def make_task(
         lambda variant: [v for v in variant.near(ranks, each) if differs(v)],
         each,
         lambda variant, block: cluster.sending(variant.sent(ranks, block)),
+        model.of if model else expects_nothing,
     )
 
 

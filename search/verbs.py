@@ -13,6 +13,8 @@ STAGES = (
     "bench",
     "report",
     "timeline",
+    "model",
+    "broadcasts",
     "list",
     *INSTALLATION,
     *JOURNALS,

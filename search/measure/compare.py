@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from search.algorithm import Catalogue, Variant
+from search.algorithm import Variant
 from search.decide import decide_table
 from search.decision import DecisionTable
 from search.errors import UserError
@@ -42,12 +42,13 @@ class Result:
 
 
 def compare_strategies(
-    console: Console, name: str, records: Sequence[Record], catalogue: Catalogue
+    console: Console, name: str, records: Sequence[Record], variant_of: Callable[[str], Variant]
 ) -> list[Result]:
-    """Replay a journal under every strategy and print a row for each."""
+    """Replay a journal under every strategy and print a row for each; ``variant_of`` gives the
+    variant of a label."""
     failed = {record.label for record in records if record.failure}
     labels = {record.label for record in records if record.label} - failed
-    variants = sorted((catalogue.variant(x) for x in labels), key=lambda v: v.simplicity)
+    variants = sorted((variant_of(x) for x in labels), key=lambda v: v.simplicity)
     ranks = max(record.ranks for record in records)
     cells = {
         block: cell

@@ -45,6 +45,8 @@ FEWEST = 3
 """So many enter a cell, however long a call takes."""
 HOPELESS = 1.8
 """Who is expected to take so many times as long as the best is not tried on the coarse grid."""
+FIRST = 3
+"""So many that a model ranks first enter a cell."""
 CONTENDER = 1.3
 """The same between its sizes, and for a step in a parameter."""
 DEAR = 1.1
@@ -191,17 +193,23 @@ def _race(cells: Cells, task: Task, block: int, worst: float) -> Search:
 def entrants(
     task: Task, promises: Promises, block: int, worst: float, sure: Sequence[Variant] = ()
 ) -> list[Variant]:
-    """Who enters a cell: the library's own, those that are ``sure`` to, the most promising of each
-    algorithm, with and without synchronisation, and as many more as the slot affords, simplest
-    first; where rounds are dear only the few most promising and one that is free of contention. Of
-    variants that were never timed only the coarse ones; what is beside them comes later."""
+    """Who enters a cell: the library's own, those that are ``sure`` to, what the model ranks first,
+    the most promising of each algorithm, with and without synchronisation, and as many more as the
+    slot affords, simplest first; where rounds are dear only the few most promising and one that is
+    free of contention. Of variants that were never timed only the coarse ones, and those that the
+    model ranks first; what is beside them comes later."""
     native, *rest = task.at(block)
     seen = {v for v in promises.variants() if v.fits(task.ranks, block, task.each)} - {native}
     seconds = promises.seconds(block)
-    known = seen.union(v for v in rest if v.is_coarse)
+    model = Model(task, rest, block)
+    known = seen.union(model.first, (v for v in rest if v.is_coarse))
     least = {v: task.least(v, block) for v in known}
     best = max(seconds, min(least.values(), default=0.0)) if seconds else math.inf
-    promise = {v: promises.of(v, block) for v in known if least[v] <= HOPELESS * best}
+    promise = {
+        v: promises.of(v, block) if v in seen else model.promise(v) or promises.of(v, block)
+        for v in known
+        if least[v] <= HOPELESS * best and not model.is_hopeless(v)
+    }
     ranked = sorted(promise, key=lambda v: (promise[v], v.simplicity))
     first = {v.kind: v for v in reversed(ranked)}
     budget = task.slot * (ENTRY_SHARE if promises.is_known(block) else UNKNOWN_SHARE)
@@ -209,7 +217,7 @@ def entrants(
     worst = min(worst, DEAR) if is_dear else worst
     # Where tokens cost more than blocks it promised little, but what is long must not contend.
     free = [v for v in ranked if is_dear and v.is_contention_free][:1]
-    chosen = [native, *(v for v in ranked if v in sure)]
+    chosen = [native, *(v for v in ranked if v in sure or v in model.first)]
     others = [variant for variant in ranked if variant not in chosen]
     for variant in sorted(others, key=lambda v: (v not in free, v not in first.values())):
         budget -= COST_IN_ROUNDS * promises.visit(block, promise[variant])
@@ -217,6 +225,30 @@ def entrants(
         if len(chosen) <= FEWEST or (promise[variant] <= worst and is_affordable):
             chosen.append(variant)
     return sorted(chosen, key=lambda v: v.simplicity)
+
+
+class Model:
+    """What a model expects at a block; nothing where there is none."""
+
+    def __init__(self, task: Task, variants: Sequence[Variant], block: int) -> None:
+        expected = {variant: task.expects(variant, block) for variant in variants}
+        self._expected = {v: expectation for v, expectation in expected.items() if expectation}
+        ranked = sorted(self._expected, key=lambda v: self._expected[v].seconds)
+        self.first = ranked[:FIRST]
+        """those that it ranks first"""
+        safe = [e.seconds for e in self._expected.values() if e.is_safe]
+        self._bound = min(safe, default=math.inf)
+
+    def promise(self, variant: Variant) -> float | None:
+        """Its time as a multiple of the best one's."""
+        expected = self._expected.get(variant)
+        return expected.seconds / self._expected[self.first[0]].seconds if expected else None
+
+    def is_hopeless(self, variant: Variant) -> bool:
+        """Whether a variant would be far too slow even if no port lost anything, compared with one
+        that cannot lose anything: of incast the model may know too little."""
+        expected = self._expected.get(variant)
+        return expected is not None and expected.least > HOPELESS * self._bound
 
 
 def _heats(

@@ -84,6 +84,21 @@ class Rules:
     launches: int = 1
 
 
+@dataclass(frozen=True)
+class Expectation:
+    """What a model expects of a variant at a block: its score in seconds; ``least`` of it if no
+    port ever lost a frame; and whether none can, so that incast cannot prove the model wrong."""
+
+    seconds: float
+    least: float
+    is_safe: bool
+
+
+def expects_nothing(variant: Variant, block: int) -> Expectation | None:
+    """Where there is no model."""
+    return None
+
+
 SLOT_RANKS = 8
 
 EFFORTS = {
@@ -107,6 +122,7 @@ class Task:
     """ranks on each host, 1 if hosts differ"""
     least: Callable[[Variant, int], float] = lambda variant, block: 0.0
     """seconds below which a variant cannot be at a block, whatever the network does"""
+    expects: Callable[[Variant, int], Expectation | None] = expects_nothing
     between: bool = True
     """whether blocks between the sizes may be timed, too"""
 

@@ -1,0 +1,102 @@
+"""What the schedule model expects of variants, as strategies ask for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from search.algorithm import Variant
+from search.files import write_whole
+from search.measure.points import Points, as_json, of_json
+from search.measure.samples import score
+from search.model.simulator import Simulator
+from search.strategy.request import Expectation
+
+MOST_BYTES = 1 << 22
+"""Of all blocks of a call: larger ones take too long to predict, and are as their smaller ones."""
+FRAME = 114
+"""Bytes that a block takes beside its own, at the most, where it is one frame."""
+
+
+class Expectations:
+    """Of one number of ranks; each variant and block is predicted once."""
+
+    def __init__(self, simulator: Simulator, ranks: int) -> None:
+        self._simulator, self._ranks = simulator, ranks
+        self._known: dict[tuple[Variant, int], Expectation | None] = {}
+
+    def of(self, variant: Variant, block: int) -> Expectation | None:
+        """None of the library's own, of what cannot serve, and where it would take too long."""
+        if (variant, block) not in self._known:
+            self._known[variant, block] = self._predict(variant, block)
+        return self._known[variant, block]
+
+    def close(self) -> None:
+        """End the simulator."""
+        self._simulator.close()
+
+    @property
+    def lines(self) -> list[tuple[int, int, str, float]]:
+        """Ranks, block, label and seconds of all that was expected so far."""
+        return sorted(
+            (self._ranks, block, variant.label, expected.seconds)
+            for (variant, block), expected in self._known.items()
+            if expected
+        )
+
+    def _predict(self, variant: Variant, block: int) -> Expectation | None:
+        pairs = self._ranks * self._ranks
+        if variant.body.algorithm.name == "native" or pairs * block > MOST_BYTES:
+            return None
+        sample = self._simulator.predict(variant, block)
+        if sample is None:
+            return None
+        least = self._simulator.predict(variant, block, lossless=True) if sample.resent else sample
+        room = self._simulator.world.room
+        fits = pairs // 4 * (block + FRAME) <= room
+        return Expectation(
+            score([sample]),
+            score([least or sample]),
+            not sample.resent and (variant.is_contention_free or fits),
+        )
+
+
+def begin(path: Path, fingerprint: str, points: Points, goes_on: bool) -> Points:
+    """The parameters of a tuning's model, kept in a file. One that ``goes_on`` has those with which
+    it began, so that it expects the same as if it had not been interrupted."""
+    content = _read(path)
+    if goes_on and content.get("fingerprint") == fingerprint:
+        try:
+            return of_json(content["points"])
+        except (ValueError, KeyError, TypeError):
+            pass  # damaged: as if there were none
+    _write(path, {"fingerprint": fingerprint, "points": as_json(points)})
+    return points
+
+
+def keep(path: Path, expectations: Iterable[Expectations]) -> None:
+    """Add to the file what was expected: ranks, block, label, seconds."""
+    lines = [line for each in expectations for line in each.lines]
+    _write(path, {**_read(path), "predicted": lines})
+
+
+def read_predictions(path: Path) -> dict[tuple[int, int, str], float]:
+    """What ``keep`` kept: seconds by ranks, block and label."""
+    try:
+        lines = _read(path).get("predicted", [])
+        return {(int(n), int(b), str(label)): float(s) for n, b, label, s in lines}
+    except (ValueError, TypeError):
+        return {}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    write_whole(path, json.dumps(content) + "\n")
