@@ -54,9 +54,16 @@ def tune(
     compare_fingerprint(console, place, fields, journal)
     if journal.torn:
         console.print("tune: the journal's last line was cut off and is measured again")
-    tasks = [
-        make_task(place, settings, catalogue, job, cluster, ranks) for ranks in settings["ranks"]
-    ]
+    program = place.build / "measure"
+    job, tasks = site.with_job(
+        job,
+        program,
+        lambda text: console.print(f"tune: {text}"),
+        lambda job: [
+            make_task(place, settings, catalogue, job, cluster, ranks)
+            for ranks in settings["ranks"]
+        ],
+    )
     console.print(
         f"tune: {len(tasks[-1].variants)} variants at {len(tasks[-1].sizes)} sizes"
         + (f" on {', '.join(str(t.ranks) for t in tasks)} ranks" if len(tasks) > 1 else "")
@@ -68,7 +75,7 @@ def tune(
     with Display(console, settings["ranks"], tasks[-1].sizes) as display:
         runner = MeasuringRunner(
             job,
-            lambda: site.start_job(place.build / "measure"),
+            lambda: site.start_job(program),
             journal,
             display,
             cluster.limit,
@@ -76,6 +83,7 @@ def tune(
             begin + settings["time_limit"] if settings["time_limit"] else None,
             settings["timing"],
             settings["accept_noise"],
+            blame=site.health.blame,
         )
         try:
             for task in tasks:
