@@ -73,7 +73,7 @@ def command(tools, *options):
     ]
 
 
-def configure(tools, place, *options):
+def configure(tools, place, *options, env=None):
     return subprocess.run(
         command(tools, *options),
         cwd=place,
@@ -82,6 +82,7 @@ def configure(tools, place, *options):
         timeout=300,
         stdin=subprocess.DEVNULL,
         check=False,
+        env=env,
     )
 
 
