@@ -529,9 +529,10 @@ def _check_names(algorithm: Algorithm) -> None:
     """Labels and C are made of names; what scratch it needs must be a formula over numbers."""
     values = [value for p in algorithm.enumerated for value in p.values]
     called = [name for number in algorithm.numbers for name in number.names]
-    parameters = [p.name for p in (*algorithm.enumerated, *algorithm.numbers)]
-    for name in (algorithm.name, *parameters, *values, *called):
+    numbers = [number.name for number in algorithm.numbers]
+    parameters = [parameter.name for parameter in algorithm.enumerated]
+    for name in (algorithm.name, *parameters, *numbers, *values, *called):
         if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9_]{1,60}", name):
             raise UserError(f"{algorithm.path}: {str(name)[:80]!r} is not a name of a-z, 0-9 and _")
     if algorithm.memory:
-        as_c(algorithm.memory, (number.name for number in algorithm.numbers))
+        as_c(algorithm.memory, numbers)
