@@ -8,6 +8,7 @@ import re
 import shlex
 import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -102,33 +103,29 @@ def ask_hosts(cluster: Cluster, emulation: Emulation | None, command: str) -> di
 
 def _failure(argv: Sequence[str]) -> str | None:
     """Why a command failed, in one line."""
-    try:
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-    except OSError as error:
-        return f"cannot run {argv[0]}: {error.strerror}"
-    with process:
+    with tempfile.TemporaryFile() as errors:  # a pipe could be held open by what ssh leaves behind
         try:
-            _, said = process.communicate(timeout=REACH_SECONDS)
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return f"cannot run {argv[0]}: {error.strerror}"
+        try:
+            code = process.wait(REACH_SECONDS)
         except subprocess.TimeoutExpired:
             return f"no answer within {REACH_SECONDS:.0f} s"
         finally:
-            # ssh may have started a proxy that holds the pipe open
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-    lines = [line for line in said.splitlines() if line.strip()]
-    return (
-        (lines or [f"{argv[0]} ended with {process.returncode}"])[-1]
-        if process.returncode
-        else None
-    )
+            process.wait()
+        errors.seek(0)
+        words = errors.read().decode(errors="replace").split("\n")
+    lines = [line.strip() for line in words if line.strip()]
+    return (lines or [f"{argv[0]} ended with {code}"])[-1] if code else None
 
 
 def preflight(cluster: Cluster) -> None:
