@@ -31,6 +31,7 @@ from search.toolchain import PROBES, TEMPLATES, Toolchain
 
 TRIES = 2
 """Of what needs a job that is lost."""
+NETWORK_CARDS = Path("/sys/class/net")
 T = TypeVar("T")
 MPI_SETTINGS = ("MPIR_", "MPICH_", "FI_", "UCX_", "HYDRA_")
 
@@ -151,6 +152,7 @@ class Site:
             ],
             "settings": settings,
             "tcp": netns.SYSCTLS if self.emulation else _tcp_settings(),
+            "network cards": {} if self.emulation else _network_cards(),
             "congestion control": netns.CONGESTION_CONTROL if self.emulation else _tcp_control(),
             "port buffer": cluster.buffer,
             "timing": timing,
@@ -180,6 +182,26 @@ def _read_proc(name: str) -> str:
         return " ".join(Path("/proc/sys/net/ipv4", name).read_text(encoding="ascii").split())
     except OSError:
         return ""
+
+
+def _network_cards() -> dict[str, list[str]]:
+    """Driver, speed in Mbit/s and MTU of this machine's cards."""
+
+    def read(path: Path) -> str:
+        try:
+            return path.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            return ""  # the speed of one that is not plugged in
+
+    cards = [path for path in sorted(NETWORK_CARDS.glob("*")) if (path / "device").exists()]
+    return {
+        card.name: [
+            (card / "device" / "driver").resolve().name,
+            read(card / "speed"),
+            read(card / "mtu"),
+        ]
+        for card in cards
+    }
 
 
 def _tcp_control() -> str:
