@@ -24,7 +24,6 @@ sys.exit(main())
 """The driver, less patient than it is with users."""
 MARK = "ATALL_TEST_PLACE"
 """In the environment of all that runs for a tuning: where it is."""
-TWO = "SwitchName=s0 Nodes=tiny[0-1] LinkSpeed=50\n"
 THREE = "SwitchName=s0 Nodes=tiny[0-2] LinkSpeed=50\n"
 LOCAL = ("--np=2", "--sizes=1,64", "--effort=quick", "--only=ring,bruck")
 EMULATED = ("--emulate=tree.conf", "--sizes=64", "--effort=quick", "--only=ring,bruck")

@@ -208,9 +208,12 @@ SHELL = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("variable", ["MPICC", "MPIEXEC", "CFLAGS", "PYTHON", "--prefix", "CC"])
+VARIABLES = ("CFLAGS", "MPICC", "MPIEXEC", "PYTHON", "CC", "--prefix")
+TOLD = [(variable, text) for text in SHELL for variable in VARIABLES]
+
+
 @pytest.mark.parametrize(
-    "text", [*SHELL[:2], *(pytest.param(text, marks=pytest.mark.full) for text in SHELL[2:])]
+    ("variable", "text"), [*TOLD[:2], *(pytest.param(*t, marks=pytest.mark.full) for t in TOLD[2:])]
 )
 def test_what_configure_and_make_are_told(tools, tmp_path, variable, text):
     """Not in config.mk either, of which make and its shell would make something."""
