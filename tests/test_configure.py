@@ -113,6 +113,10 @@ def tuned(tools, place):
         line = first.stdout.readline()
         assert line, said
         said += line
+    end = time.monotonic() + 60
+    while not (place / "build" / "measurements.jsonl").exists():
+        assert time.monotonic() < end
+        time.sleep(0.1)
     time.sleep(0.5)
     first.send_signal(signal.SIGTERM)  # a background shell ignores SIGINT
     said += first.communicate(timeout=30)[0]
