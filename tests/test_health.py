@@ -115,6 +115,17 @@ def test_a_job_that_is_lost_whatever_runs_accuses_no_variant(tmp_path, catalogue
     assert Journal(tmp_path / "j", "f").records == []
 
 
+def test_a_library_that_fails_is_tried_again_another_time(tmp_path, catalogue):
+    class Wrong(FakeJob):
+        def ask(self, request, seconds):
+            answer = super().ask(request, seconds)
+            return {"verdict": "wrong data"} if request.startswith("verify native") else answer
+
+    with pytest.raises(EnvironmentFailure, match="own MPI_Alltoall fails here: wrong data"):
+        visited(tmp_path, catalogue, Wrong(), "native")
+    assert Journal(tmp_path / "j", "f").records == []
+
+
 def test_a_job_that_is_lost_when_idle(tmp_path, catalogue):
     outcome, blamed, _ = visited(tmp_path, catalogue, Losing({"5": 1}, "n2"))
     assert outcome.seconds == 0.01

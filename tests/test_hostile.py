@@ -203,11 +203,10 @@ def test_no_formula_takes_for_ever(tmp_path, formula):
 
 
 SHELL = [
-    "$(touch CANARY)", "x\nCC=touch CANARY", "`touch CANARY`", "x; touch CANARY", "'", "-o CANARY",
-    "$(shell touch CANARY)", "x | touch CANARY", "{{7*7}}", "%n", "-x", "", " ", "é", "a" * 5000,
+    "$(shell touch CANARY)", "x\nCC=touch CANARY", "`touch CANARY`", "x; touch CANARY", "'",
+    "$(touch CANARY)", "x | touch CANARY", "-o CANARY", "{{7*7}}", "%n", "-x", "", " ", "é",
+    "a" * 5000,
 ]  # fmt: skip
-
-
 VARIABLES = ("CFLAGS", "MPICC", "MPIEXEC", "PYTHON", "CC", "--prefix")
 TOLD = [(variable, text) for text in SHELL for variable in VARIABLES]
 
