@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from search.errors import AtallError, Interrupted, UserError
+from search.errors import AtallError, EnvironmentFailure, Interrupted, UserError
 from search.verbs import JOURNALS, STAGES, STRATEGIES
 
 
@@ -77,6 +77,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--only", type=names, default=())
     top.add_argument("--preset", choices=("mpich", "lam"), default="mpich")
     top.add_argument("--accept-noise", action="store_true")
+    top.add_argument("--allow-shrink", action="store_true")
     made = top.add_argument_group("make", "what make's stages pass on, as BLOCK= and so on")
     made.add_argument("--block", type=size, default=65536)
     made.add_argument("--variant", metavar="LABEL")
@@ -110,6 +111,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AtallError as error:
         print(f"atall: {error}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:  # the last resort: what is foreseen says it better
+        print(f"atall: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
+        return EnvironmentFailure.exit_code
     except KeyboardInterrupt:
         print("atall: interrupted; run the same command again to go on", file=sys.stderr)
         return Interrupted.exit_code

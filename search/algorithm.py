@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from search.errors import UserError
-from search.expression import evaluate
+from search.expression import as_c, evaluate
 from search.toml import load_toml, load_toml_text
 
 NEEDS: dict[str, Callable[[int], bool]] = {
@@ -491,7 +491,7 @@ def read_algorithm(path: Path) -> Algorithm:
         if matter["name"] != name:
             raise UserError(f"{path}: name is {matter['name']!r}, not the file's {name!r}")
         parameters = {**matter.get("params", {}), **_shared(path.parent, matter)}
-        return Algorithm(
+        found = Algorithm(
             name=name,
             title=matter["title"],
             cite=matter["cite"],
@@ -519,3 +519,20 @@ def read_algorithm(path: Path) -> Algorithm:
         )
     except KeyError as error:
         raise UserError(f"{path}: front matter lacks or does not know {error}") from error
+    except (TypeError, AttributeError) as error:
+        raise UserError(f"{path}: front matter is not as expected: {error}") from error
+    _check_names(found)
+    return found
+
+
+def _check_names(algorithm: Algorithm) -> None:
+    """Labels and C are made of names; what scratch it needs must be a formula over numbers."""
+    values = [value for p in algorithm.enumerated for value in p.values]
+    called = [name for number in algorithm.numbers for name in number.names]
+    numbers = [number.name for number in algorithm.numbers]
+    parameters = [parameter.name for parameter in algorithm.enumerated]
+    for name in (algorithm.name, *parameters, *numbers, *values, *called):
+        if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9_]{1,60}", name):
+            raise UserError(f"{algorithm.path}: {str(name)[:80]!r} is not a name of a-z, 0-9 and _")
+    if algorithm.memory:
+        as_c(algorithm.memory, numbers)

@@ -21,6 +21,14 @@ class EnvironmentFailure(AtallError):
     exit_code = 2
 
 
+class HostsFailed(EnvironmentFailure):
+    """Hosts that cannot be used, by name; with --allow-shrink the others go on without them."""
+
+    def __init__(self, message: str, hosts: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.hosts = hosts
+
+
 class TooNoisy(AtallError):
     """Somebody else uses the cluster: no decision can rest on what is measured (exit code 3)."""
 

@@ -15,12 +15,14 @@ _OPERATORS: dict[type[ast.AST], Callable[[float, float], float]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
+    ast.Pow: math.pow,  # of floats: whole numbers would grow for ever
 }
 
 
 def _digits(number: float, base: float) -> int:
     """How many digits the numbers below ``number`` have: its logarithm, rounded up."""
+    if base <= 1:
+        raise ValueError("a base of at least 2 is expected")
     count = 0
     while base**count < number:
         count += 1
@@ -34,12 +36,28 @@ _FUNCTIONS: dict[str, Callable[..., float]] = {
 }
 
 
+_NO_FORMULA = (
+    SyntaxError,
+    ValueError,
+    TypeError,
+    KeyError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,  # of the parser, for what is nested too deep
+)
+
+
 def evaluate(formula: str, values: Mapping[str, float]) -> float:
     """The value of ``formula`` with names from ``values``; UserError if it is none."""
     try:
-        return _value(ast.parse(formula, mode="eval").body, values)
-    except (SyntaxError, ValueError, TypeError, KeyError, ZeroDivisionError) as error:
-        raise UserError(f"{formula!r} is not a formula over {', '.join(sorted(values))}") from error
+        value = _value(ast.parse(formula, mode="eval").body, values)
+        if math.isfinite(value):
+            return value
+        error: Exception = ValueError("it is not finite")
+    except _NO_FORMULA as caught:
+        error = caught
+    text = f"{formula[:80]!r} is not a formula over {', '.join(sorted(values))}"
+    raise UserError(text) from error
 
 
 def _value(node: ast.expr, values: Mapping[str, float]) -> float:
@@ -60,7 +78,7 @@ def as_c(formula: str, parameters: Iterable[str]) -> str:
     """A formula of p, n, numeric parameters, whole numbers, +, * and > as C over size_t."""
     known = {"p": "p", "n": "n", **{name: f"values->{name}" for name in parameters}}
     if not re.fullmatch(r"[a-z_0-9+*> ()]+", formula):
-        raise UserError(f"{formula!r}: memory is a formula of p, n, numbers, '+', '*' and '>'")
+        raise UserError(f"{formula[:80]!r}: memory is a formula of p, n, numbers, '+', '*' and '>'")
     evaluate(formula, dict.fromkeys(known, 3))
     spaced = re.sub(r"\s*([+*>])\s*", r" \1 ", formula)
     return re.sub(r"[a-z_]+", lambda word: known[word[0]], spaced)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -19,5 +20,6 @@ def write_whole(path: Path, text: str) -> None:
             os.fsync(handle.fileno())
         aside.replace(path)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            aside.unlink(missing_ok=True)
         raise EnvironmentFailure(f"cannot write {path}: {error.strerror}") from error

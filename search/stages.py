@@ -14,12 +14,12 @@ from rich.console import Console
 
 from search import install as installation
 from search.algorithm import Catalogue
-from search.cluster.hosts import make_cluster, read_cluster, write_cluster
+from search.cluster.hosts import Cluster, make_cluster, read_cluster, shrink, write_cluster
 from search.cluster.site import Site, digest
 from search.decide import decide
 from search.decision import Decision, hashed_tree, read_decision, write_decision
 from search.emission import emit_c, emit_h
-from search.errors import EnvironmentFailure, UserError
+from search.errors import EnvironmentFailure, HostsFailed, UserError
 from search.families import compare_families
 from search.files import write_whole
 from search.measure import bench as benchmark
@@ -88,16 +88,32 @@ def run(options: Namespace, root: Path) -> None:
             compare_families(console, records, catalogue)
     elif options.stage == "configure":
         configure_cluster(console, options, place, catalogue)
-        cluster, _ = read_cluster(place.cluster)
-        with Site(cluster, read_toolchain(root / "config.mk"), place.build) as site:
-            job = start_job(site, place, catalogue)
-            probe_stage(console, site, place, job)
-            tuned = tune(console, site, place, catalogue, job, begin)
+        cluster, tuned = measure(console, place, catalogue, begin, options.allow_shrink)
         decision = decide_stage(place, catalogue, tuned)
         emit_stage(console, place, catalogue)
         summary(console, cluster, decision, tuned)
     else:
         cluster_stage(console, place, catalogue, options, begin)
+
+
+def measure(
+    console: Console, place: Workplace, catalogue: Catalogue, begin: float, allow_shrink: bool
+) -> tuple[Cluster, Tuned]:
+    """Probe and tune; if the user allows it, without the hosts that fail."""
+    while True:
+        cluster, settings = read_cluster(place.cluster)
+        try:
+            with Site(cluster, read_toolchain(place.root / "config.mk"), place.build) as site:
+                job = probe_stage(console, site, place, start_job(site, place, catalogue))
+                return cluster, tune(console, site, place, catalogue, job, begin)
+        except HostsFailed as failure:
+            if not allow_shrink:
+                raise
+            cluster, settings = shrink(cluster, settings, failure)
+            names = ", ".join(failure.hosts)
+            console.print(f"set aside: {failure}", markup=False)
+            console.print(f"cluster: without {names}, all is measured anew: {describe(cluster)}")
+            write_cluster(place.cluster, cluster, settings)
 
 
 def cluster_stage(
@@ -115,8 +131,7 @@ def cluster_stage(
         else:
             job = start_job(site, place, catalogue)
             if options.stage == "probe":
-                probe_stage(console, site, place, job)
-                job.close()
+                probe_stage(console, site, place, job).close()
             else:
                 tune(console, site, place, catalogue, job, begin)
 
@@ -162,11 +177,18 @@ def configure_cluster(
     write_cluster(place.cluster, cluster, settings)
 
 
-def probe_stage(console: Console, site: Site, place: Workplace, job: Job) -> None:
-    """Measure the network itself; write build/machine.json."""
-    console.print("probe: the network itself, for some ten seconds")
-    machine = probe(site.cluster, job, lambda text: console.print(f"probe: {text}"))
-    write_machine(place.build / "machine.json", machine)
+def probe_stage(console: Console, site: Site, place: Workplace, job: Job) -> Job:
+    """Measure the network itself; write build/machine.json. The job, or another if it was lost."""
+
+    def say(text: str) -> None:
+        console.print(f"probe: {text}")
+
+    say("the network itself, for some ten seconds")
+    job, machine = site.with_job(
+        job, place.build / "measure", say, lambda job: probe(site.cluster, job, say)
+    )
+    write_machine(place.machine, machine)
+    return job
 
 
 def read_cells(place: Workplace, catalogue: Catalogue) -> tuple[Journal, Cells]:

@@ -122,3 +122,5 @@ def read_toolchain(path: Path) -> Toolchain:
         )
     except KeyError as error:
         raise UserError(f"config.mk lacks {error}: run ./configure again") from error
+    except ValueError as error:
+        raise UserError(f"CFLAGS in config.mk: {error}: run ./configure again") from error

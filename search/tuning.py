@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from search.algorithm import Catalogue, Variant
 from search.cluster.hostlist import short_name
 from search.cluster.hosts import Cluster, read_cluster
 from search.cluster.site import Site, digest
+from search.errors import EnvironmentFailure
 from search.files import write_whole
 from search.measure.gates import Gates
 from search.measure.job import Job
@@ -21,7 +23,7 @@ from search.measure.journal import Journal
 from search.measure.probe import read_machine
 from search.measure.runner import MeasuringRunner
 from search.measure.visits import OutOfTime
-from search.model.expectation import Expectations, begin, keep
+from search.model.expectation import Expectations, keep, start_model
 from search.progress import Display, size_text
 from search.strategy import STRATEGIES
 from search.strategy.elimination import undecided
@@ -56,42 +58,44 @@ def tune(
     compare_fingerprint(console, place, fields, journal)
     if journal.torn:
         console.print("tune: the journal's last line was cut off and is measured again")
-    models = start_models(site, place, settings["ranks"], journal)
-    tasks = [
-        make_task(place, settings, catalogue, job, cluster, ranks, models.get(ranks))
-        for ranks in settings["ranks"]
-    ]
-    console.print(
-        f"tune: {len(tasks[-1].variants)} variants at {len(tasks[-1].sizes)} sizes"
-        + (f" on {', '.join(str(t.ranks) for t in tasks)} ranks" if len(tasks) > 1 else "")
-        + (f", {len(journal.records)} records are there already" if journal.records else "")
-    )
+    program = place.build / "measure"
     cells: Cells = {}
-    finished = True
-    started = time.monotonic()
-    with Display(console, settings["ranks"], tasks[-1].sizes) as display:
-        runner = MeasuringRunner(
+    with models_of(console, site, place, settings["ranks"], journal) as models:
+        job, tasks = site.with_job(
             job,
-            lambda: site.start_job(place.build / "measure"),
-            journal,
-            display,
-            cluster.limit,
-            make_gates(cluster),
-            begin + settings["time_limit"] if settings["time_limit"] else None,
-            settings["timing"],
-            settings["accept_noise"],
+            program,
+            lambda text: console.print(f"tune: {text}"),
+            lambda job: [
+                make_task(place, settings, catalogue, job, cluster, ranks, models.get(ranks))
+                for ranks in settings["ranks"]
+            ],
         )
-        try:
-            for task in tasks:
-                runner.run(STRATEGIES[settings["strategy"]](cells, task))
-        except OutOfTime:
-            finished = False
-        finally:
-            runner.close()
-            if models:
-                keep(place.model, models.values())
-            for model in models.values():
-                model.close()
+        console.print(
+            f"tune: {len(tasks[-1].variants)} variants at {len(tasks[-1].sizes)} sizes"
+            + (f" on {', '.join(str(t.ranks) for t in tasks)} ranks" if len(tasks) > 1 else "")
+            + (f", {len(journal.records)} records are there already" if journal.records else "")
+        )
+        started, finished = time.monotonic(), True
+        with Display(console, settings["ranks"], tasks[-1].sizes) as display:
+            runner = MeasuringRunner(
+                job,
+                lambda: site.start_job(program),
+                journal,
+                display,
+                cluster.limit,
+                make_gates(cluster),
+                begin + settings["time_limit"] if settings["time_limit"] else None,
+                settings["timing"],
+                settings["accept_noise"],
+                blame=site.health.blame,
+            )
+            try:
+                for task in tasks:
+                    runner.run(STRATEGIES[settings["strategy"]](cells, task))
+            except OutOfTime:
+                finished = False
+            finally:
+                runner.close()
     console.print(
         f"tune: {runner.fresh_visits} visits to variants in {time.monotonic() - started:.0f} s"
         + ("" if finished else "; the time limit came first")
@@ -99,19 +103,31 @@ def tune(
     return Tuned(finished, uncertain(cells, tasks), tuple(dict.fromkeys(runner.noise)))
 
 
-def start_models(
-    site: Site, place: Workplace, wanted: Sequence[int], journal: Journal
-) -> dict[int, Expectations]:
-    """The schedule model for each number of ranks; of a grid, or one rank, there is none."""
+@contextmanager
+def models_of(
+    console: Console, site: Site, place: Workplace, wanted: Sequence[int], journal: Journal
+) -> Iterator[Mapping[int, Expectations]]:
+    """The schedule model for each number of ranks, for as long as the search asks it; what it said
+    is kept. Of a grid, or one rank, there is none, and where it cannot be had the search goes on
+    without it."""
     machine = read_machine(place.machine)
-    if site.cluster.grid or not (machine and machine.points):
-        return {}
-    points = begin(place.model, journal.fingerprint, machine.points, bool(journal.records))
-    return {
-        ranks: Expectations(start_simulator(place, site.cluster, site.tools, ranks, points), ranks)
-        for ranks in wanted
-        if ranks > 1
-    }
+    found: dict[int, Expectations] = {}
+    if not site.cluster.grid and machine and machine.points:
+        points = start_model(place.model, journal.fingerprint, machine.points, journal.records)
+        try:
+            for ranks in wanted:
+                if ranks > 1:
+                    simulator = start_simulator(place, site.cluster, site.tools, ranks, points)
+                    found[ranks] = Expectations(simulator, ranks)
+        except EnvironmentFailure as error:
+            console.print(f"tune: there is no model: {error}")
+    try:
+        yield found
+    finally:
+        for model in found.values():
+            model.close()
+        if found:
+            keep(place.model, found.values())
 
 
 def make_task(

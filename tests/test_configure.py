@@ -33,14 +33,16 @@ SEARCH = [
 
 
 def processes(word):
-    """The command lines that contain a word."""
+    """The command lines of other processes that contain a word."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
+        if path.parent.name == str(os.getpid()):
+            continue
         try:
             line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if word in line and "pytest" not in line:
+        if word in line:
             found.append(line)
     return found
 
@@ -71,7 +73,7 @@ def command(tools, *options):
     ]
 
 
-def configure(tools, place, *options):
+def configure(tools, place, *options, env=None):
     return subprocess.run(
         command(tools, *options),
         cwd=place,
@@ -80,6 +82,7 @@ def configure(tools, place, *options):
         timeout=300,
         stdin=subprocess.DEVNULL,
         check=False,
+        env=env,
     )
 
 
@@ -110,6 +113,10 @@ def tuned(tools, place):
         line = first.stdout.readline()
         assert line, said
         said += line
+    end = time.monotonic() + 60
+    while not (place / "build" / "measurements.jsonl").exists():
+        assert time.monotonic() < end
+        time.sleep(0.1)
     time.sleep(0.5)
     first.send_signal(signal.SIGTERM)  # a background shell ignores SIGINT
     said += first.communicate(timeout=30)[0]

@@ -17,7 +17,7 @@ from search.cluster import slurm
 from search.cluster.hostlist import check_name, expand, short_name
 from search.cluster.topology import Link, Topology, alltoall_limit, single_switch
 from search.cluster.topology_file import read_topology
-from search.errors import UserError
+from search.errors import HostsFailed, UserError
 from search.files import write_whole
 
 PLACEMENTS = ("switch", "interleaved", "file")
@@ -93,6 +93,12 @@ class Cluster:
     def ranks_on(self) -> dict[str, int]:
         """How many ranks each host has."""
         return self._on(range(self.ranks))
+
+    def without(self, names: Iterable[str]) -> Cluster:
+        """The cluster without some hosts, with as many ranks as the others can take."""
+        hosts = tuple(host for host in self.hosts if host.name not in set(names))
+        ranks = min(self.ranks, sum(host.slots for host in hosts))
+        return dataclasses.replace(self, hosts=hosts, ranks=ranks)
 
     def _on(self, members: Iterable[int]) -> dict[str, int]:
         """How many of some ranks each host has that has any."""
@@ -221,6 +227,21 @@ def slurm_hosts(environment: Mapping[str, str]) -> list[Host]:
             f"SLURM_TASKS_PER_NODE names {len(slots)} hosts, SLURM_JOB_NODELIST {len(names)}"
         )
     return [Host(name, count) for name, count in zip(names, slots)]
+
+
+def shrink(
+    cluster: Cluster, settings: Mapping[str, Any], failure: HostsFailed
+) -> tuple[Cluster, dict[str, Any]]:
+    """The cluster and the settings without hosts that failed; that failure where nothing that was
+    asked for can be had without them."""
+    smaller = cluster.without(failure.hosts)
+    profile = {n: blocks for n, blocks in settings["profile"].items() if int(n) <= smaller.ranks}
+    ranks = sorted({min(n, smaller.ranks) for n in settings["ranks"]})
+    if settings["profile"]:
+        ranks = [n for n in ranks if str(n) in profile]
+    if smaller.ranks < 2 or not ranks or (cluster.grid and smaller.ranks < cluster.ranks):
+        raise failure
+    return smaller, {**settings, "ranks": ranks, "profile": profile}
 
 
 def write_cluster(path: Path, cluster: Cluster, settings: Mapping[str, Any]) -> None:

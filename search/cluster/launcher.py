@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+import shlex
+import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from search.cluster.emulation import ENTER, Emulation
 from search.cluster.hosts import Cluster
-from search.errors import EnvironmentFailure
+from search.errors import HostsFailed
 from search.toolchain import Toolchain
+
+SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "--")
+REACH_SECONDS = 15.0
+MOST_AT_ONCE = 32
 
 
 def hostfile_text(cluster: Cluster) -> str:
@@ -71,35 +81,67 @@ def launch_argv(
     ]
 
 
-def preflight(cluster: Cluster) -> None:
-    """Reach every host by ssh, in parallel; EnvironmentFailure names those that do not answer."""
+def on_host(cluster: Cluster, emulation: Emulation | None, host: str) -> list[str]:
+    """What stands before shell words to run them on a host as the launcher would; nothing where
+    there is no such way from here."""
+    if emulation:
+        return emulation.inside([ENTER, host])
+    if cluster.kind == "remote" and cluster.launcher == "hydra":
+        return [*SSH, host]
+    return []
 
-    def reason(host: str) -> str | None:
-        argv = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "--", host, "true"]
-        try:
-            done = subprocess.run(
-                argv,
-                capture_output=True,
-                text=True,
-                timeout=15,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
-        except subprocess.TimeoutExpired:
-            return "no answer within 15 s"
-        except OSError as error:
-            return f"cannot run ssh: {error.strerror}"
-        if done.returncode == 0:
-            return None
-        return (done.stderr.strip().splitlines() or [f"ssh ended with {done.returncode}"])[-1]
 
-    hosts: Sequence[str] = list(cluster.ranks_on())
-    with ThreadPoolExecutor(max_workers=32) as pool:
-        failures = [(h, r) for h, r in zip(hosts, pool.map(reason, hosts)) if r]
-    if failures:
-        host, why = failures[0]
-        others = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-        raise EnvironmentFailure(
-            f"host {host} cannot be used{others}: {why}; "
-            f"'ssh {host} true' must work without a password"
+def ask_hosts(cluster: Cluster, emulation: Emulation | None, command: str) -> dict[str, str]:
+    """Run shell words on every host, in parallel: why they failed, for each host where they did."""
+    hosts = [host for host in cluster.ranks_on() if on_host(cluster, emulation, host)]
+    with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
+        reasons = pool.map(
+            lambda host: _failure([*on_host(cluster, emulation, host), command]), hosts
         )
+        return {host: reason for host, reason in zip(hosts, reasons) if reason}
+
+
+def _failure(argv: Sequence[str]) -> str | None:
+    """Why a command failed, in one line."""
+    with tempfile.TemporaryFile() as errors:  # a pipe could be held open by what ssh leaves behind
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return f"cannot run {argv[0]}: {error.strerror}"
+        try:
+            code = process.wait(REACH_SECONDS)
+        except subprocess.TimeoutExpired:
+            return f"no answer within {REACH_SECONDS:.0f} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        errors.seek(0)
+        words = errors.read().decode(errors="replace").split("\n")
+    lines = [line.strip() for line in words if line.strip()]
+    return (lines or [f"{argv[0]} ended with {code}"])[-1] if code else None
+
+
+def preflight(cluster: Cluster) -> None:
+    """Reach every host by ssh; HostsFailed names those that do not answer."""
+    failures = ask_hosts(cluster, None, "true")
+    if failures:
+        host, why = next(iter(failures.items()))
+        others = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+        raise HostsFailed(
+            f"host {host} cannot be used{others}: {why}; "
+            f"'ssh {host} true' must work without a password, or --allow-shrink",
+            tuple(failures),
+        )
+
+
+def sweep_hosts(cluster: Cluster, program: Path) -> None:
+    """Kill what a job that was killed left of ``program`` on the hosts."""
+    pattern = "^" + re.escape(str(program))
+    ask_hosts(cluster, None, shlex.join(["pkill", "-KILL", "-f", "--", pattern]))

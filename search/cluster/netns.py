@@ -52,12 +52,16 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 ENTER = """\
 #!/bin/sh
-# enter [-option ...] HOST COMMAND: run COMMAND on an emulated host, as ssh would.
+# enter [-option ...] HOST COMMAND: run COMMAND on an emulated host, as ssh would: not on one whose
+# cable is out.
 while :; do case $1 in -*) shift;; *) break;; esac; done
 host=$1; shift
 exec nsenter --net={room}/net/$host --uts={room}/uts/$host \\
   unshare --mount --propagation private \\
-  sh -c 'mount -t sysfs sysfs /sys && exec sh -c "$*"' sh "$@"
+  sh -c 'mount -t sysfs sysfs /sys || exit 255
+    read carrier </sys/class/net/{interface}/carrier && [ "$carrier" = 1 ] ||
+      {{ echo "no route to host $(hostname)" >&2; exit 255; }}
+    exec sh -c "$*"' sh "$@"
 """
 
 
@@ -152,7 +156,7 @@ def build(request: dict[str, Any]) -> None:
     if request["preload"]:
         shutil.copy(request["preload"], PRELOAD)
     enter = ROOM / "enter"
-    enter.write_text(ENTER.format(room=ROOM))
+    enter.write_text(ENTER.format(room=ROOM, interface=INTERFACE))
     enter.chmod(0o755)
     addresses = {host: address(number) for number, host in enumerate(request["hosts"], 1)}
     names = "".join(f"{where}\t{host}\n" for host, where in addresses.items())

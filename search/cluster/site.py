@@ -6,19 +6,33 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from search.cluster import netns
 from search.cluster.emulation import Emulation
+from search.cluster.health import Health
 from search.cluster.hostlist import name_hash, short_name
 from search.cluster.hosts import Cluster
-from search.cluster.launcher import hostfile_text, launch_argv, preflight
+from search.cluster.launcher import (
+    ask_hosts,
+    hostfile_text,
+    launch_argv,
+    preflight,
+    sweep_hosts,
+)
 from search.errors import EnvironmentFailure
-from search.measure.job import Job
+from search.files import write_whole
+from search.measure.job import Job, JobLost
 from search.toolchain import PROBES, TEMPLATES, Toolchain
 
+TRIES = 2
+"""Of what needs a job that is lost."""
+NETWORK_CARDS = Path("/sys/class/net")
+T = TypeVar("T")
 MPI_SETTINGS = ("MPIR_", "MPICH_", "FI_", "UCX_", "HYDRA_")
 
 
@@ -30,6 +44,10 @@ class Site:
         self.emulation: Emulation | None = None
         self._stack = ExitStack()
         self._environment = self._job_environment()
+        self._started = False
+        self.health = Health(
+            list(cluster.ranks_on()), lambda: ask_hosts(cluster, self.emulation, "true")
+        )
 
     def _job_environment(self) -> dict[str, str]:
         """Settings of the job on an emulated cluster; a real one has its own."""
@@ -57,18 +75,56 @@ class Site:
         self._stack.close()
 
     def start_job(self, program: Path) -> Job:
-        """Start the measuring job; EnvironmentFailure if ranks are not where they belong."""
+        """Start the measuring job, once more if it ends at once; HostsFailed if it is hosts that
+        fail, EnvironmentFailure if it does not start or ranks are not where they belong."""
+        if self._started:  # in the beginning there was the preflight
+            self.health.check()
+        self._started = True
+        try:
+            return self._launch(program)
+        except JobLost as loss:
+            self.health.blame([loss])
+            self.health.check()
+            if loss.silent:
+                raise
+        try:
+            return self._launch(program)
+        except JobLost as loss:
+            self.health.blame([loss])
+            raise
+
+    def with_job(
+        self, job: Job, program: Path, say: Callable[[str], None], work: Callable[[Job], T]
+    ) -> tuple[Job, T]:
+        """Do what needs a job, with another one if it is lost; the job in the end, and what came of
+        it. It is no variant's fault, so a host's."""
+        for _ in range(TRIES - 1):
+            try:
+                return job, work(job)
+            except JobLost as loss:
+                say(f"{loss}; the job is restarted")
+                job.kill()
+                self.health.blame([loss])
+                job = self.start_job(program)
+        try:
+            return job, work(job)
+        except JobLost as loss:
+            self.health.blame([loss])
+            raise
+
+    def _launch(self, program: Path) -> Job:
         hostfile = self.build / "hostfile"
-        hostfile.write_text(hostfile_text(self.cluster), encoding="utf-8")
+        write_whole(hostfile, hostfile_text(self.cluster))
         argv = launch_argv(
             self.cluster, self.tools, hostfile, program, self._environment, self.emulation
         )
         environment = dict(os.environ)
         if self.cluster.launcher == "srun":
             listed = self.build / "srun-hosts"
-            listed.write_text("\n".join(self.cluster.host_of_rank()) + "\n", encoding="utf-8")
+            write_whole(listed, "\n".join(self.cluster.host_of_rank()) + "\n")
             environment["SLURM_HOSTFILE"] = str(listed)
-        sweep = self.emulation.kill_all if self.emulation else lambda: None
+        left = partial(sweep_hosts, self.cluster, program)
+        sweep = self.emulation.kill_all if self.emulation else left
         job = Job(argv, environment, self.build / "job.log", sweep)
         self._stack.callback(job.kill)
         wanted = [short_name(name) for name in self.cluster.host_of_rank()]
@@ -96,6 +152,7 @@ class Site:
             ],
             "settings": settings,
             "tcp": netns.SYSCTLS if self.emulation else _tcp_settings(),
+            "network cards": {} if self.emulation else _network_cards(),
             "congestion control": netns.CONGESTION_CONTROL if self.emulation else _tcp_control(),
             "port buffer": cluster.buffer,
             "timing": timing,
@@ -125,6 +182,26 @@ def _read_proc(name: str) -> str:
         return " ".join(Path("/proc/sys/net/ipv4", name).read_text(encoding="ascii").split())
     except OSError:
         return ""
+
+
+def _network_cards() -> dict[str, list[str]]:
+    """Driver, speed in Mbit/s and MTU of this machine's cards."""
+
+    def read(path: Path) -> str:
+        try:
+            return path.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            return ""  # the speed of one that is not plugged in
+
+    cards = [path for path in sorted(NETWORK_CARDS.glob("*")) if (path / "device").exists()]
+    return {
+        card.name: [
+            (card / "device" / "driver").resolve().name,
+            read(card / "speed"),
+            read(card / "mtu"),
+        ]
+        for card in cards
+    }
 
 
 def _tcp_control() -> str:

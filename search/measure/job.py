@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -16,12 +18,29 @@ from typing import Any
 from search.errors import EnvironmentFailure
 
 PREFIX = b"atall: "
-START_SECONDS = 60.0
+START_SECONDS = 50.0
+"""By which, and by little else, a time limit may be overrun."""
 STOP_SECONDS = 2.0
 
 
-class JobLost(Exception):
-    """The job ended, or said nothing before its deadline."""
+ENDED_ON = (
+    re.compile(rb"PID \d+ RUNNING AT ([\w.-]+)"),  # Hydra, on standard output
+    re.compile(rb"srun: error: ([\w.-]+): task"),
+    re.compile(rb"srun: error: Node failure on ([\w.-]+)"),
+)
+"""How launchers name the host of the process that ended first."""
+MOST_WORDS = 1 << 16
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+class JobLost(EnvironmentFailure):
+    """The job ended, on ``host`` if the launcher says so; or, ``silent``, it said nothing before
+    its deadline."""
+
+    def __init__(self, why: str, host: str = "", silent: bool = False) -> None:
+        super().__init__(why + (f" on host {host}" if host else ""))
+        self.why, self.host, self.silent = why, host, silent
 
 
 class Job:
@@ -36,13 +55,16 @@ class Job:
     ) -> None:
         """Start it; ``sweep`` kills what a lost job leaves on the hosts, stderr goes to ``log``.
 
-        Raises EnvironmentFailure if it does not introduce itself within START_SECONDS.
+        Raises JobLost if it does not introduce itself within START_SECONDS.
         """
         self._sweep = sweep
         self._buffer = b""
-        self._killed = False
-        with open(log, "ab") as errors:
-            try:
+        self._words = b""
+        self._over = False
+        self._log = log
+        try:
+            with open(log, "ab") as errors:
+                self._log_begin = errors.tell()
                 self._process = subprocess.Popen(
                     argv,
                     stdin=subprocess.PIPE,
@@ -50,9 +72,11 @@ class Job:
                     stderr=errors,
                     env=dict(environment),
                     start_new_session=True,
+                    preexec_fn=_end_with_driver,
                 )
-            except OSError as error:
-                raise EnvironmentFailure(f"cannot run {argv[0]}: {error.strerror}") from error
+        except OSError as error:
+            what = f"write {log}" if error.filename == str(log) else f"run {argv[0]}"
+            raise EnvironmentFailure(f"cannot {what}: {error.strerror}") from error
         self._selector = selectors.DefaultSelector()
         assert self._process.stdout
         self._selector.register(self._process.stdout, selectors.EVENT_READ)
@@ -62,7 +86,8 @@ class Job:
                 answer = self._answer(time.monotonic() + START_SECONDS)
         except JobLost as error:
             self.kill()
-            raise EnvironmentFailure(f"the MPI job does not start: {error}: see {log}") from error
+            why = f"the MPI job does not start: {error.why}: see {log}"
+            raise JobLost(why, error.host, error.silent) from error
         except BaseException:
             self.kill()
             raise
@@ -95,8 +120,8 @@ class Job:
         try:
             self._process.stdin.write(request.encode("ascii") + b"\n")
             self._process.stdin.flush()
-        except OSError as error:
-            raise JobLost("the job is gone") from error
+        except OSError:
+            seconds = min(seconds, STOP_SECONDS)  # it is gone: read its last words
         return self._answer(time.monotonic() + seconds)
 
     def _answer(self, deadline: float) -> dict[str, Any]:
@@ -109,29 +134,42 @@ class Job:
                         return dict(json.loads(line[len(PREFIX) :]))
                     except ValueError as error:
                         raise JobLost("the job's answer is damaged") from error
+                self._words = (self._words + line + b"\n")[-MOST_WORDS:]
                 continue
             if not self._selector.select(max(0.0, deadline - time.monotonic())):
-                raise JobLost("no answer before the deadline")
+                raise JobLost("no answer before the deadline", silent=True)
             assert self._process.stdout
             chunk = os.read(self._process.stdout.fileno(), 1 << 16)
             if not chunk:
-                raise JobLost("the job ended")
+                raise JobLost("the job ended", self._ended_on())
             self._buffer += chunk
+
+    def _ended_on(self) -> str:
+        """The host on which the job came to its end, if the launcher named it."""
+        words = self._words
+        with contextlib.suppress(OSError), open(self._log, "rb") as log:
+            log.seek(self._log_begin)
+            words += log.read(MOST_WORDS)
+        found = (pattern.search(words) for pattern in ENDED_ON)
+        return next((match[1].decode() for match in found if match), "")
 
     def close(self) -> None:
         """Ask the job to end; kill it if it does not within STOP_SECONDS."""
+        if self._over:
+            return
         try:
             self.ask("quit", STOP_SECONDS)
             self._process.wait(STOP_SECONDS)
         except (JobLost, subprocess.TimeoutExpired):
-            pass
-        self.kill()
+            self.kill()
+        else:
+            self._release()
 
     def kill(self) -> None:
         """End the job and whatever it left; once is enough."""
-        if self._killed:
+        if self._over:
             return
-        self._killed = True
+        left = _descendants(self._process.pid)
         for number, patience in ((signal.SIGTERM, 1.0), (signal.SIGKILL, 5.0)):
             if self._process.poll() is not None:
                 break
@@ -140,9 +178,44 @@ class Job:
                 self._process.wait(patience)
             except (ProcessLookupError, subprocess.TimeoutExpired):
                 pass
+        for pid, begun in left.items():  # a proxy that was stopped does not end with mpiexec
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if _begun(pid) == begun:
+                    os.kill(pid, signal.SIGKILL)
         self._sweep()
+        self._release()
+
+    def _release(self) -> None:
+        self._over = True
         self._selector.close()
         for stream in (self._process.stdin, self._process.stdout):
             if stream:
                 with contextlib.suppress(OSError):  # unsent bytes for a job that is gone
                     stream.close()
+
+
+def _end_with_driver() -> None:
+    """In the launcher: be killed when the driver is; one that hangs sees no end of its input."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _begun(pid: int) -> bytes:
+    """When a process began: with its number that names it for good; empty if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19]
+    except OSError:
+        return b""
+
+
+def _descendants(pid: int) -> dict[int, bytes]:
+    """What a process started on this host, and when that began."""
+    found: dict[int, bytes] = {}
+    waiting = [pid]
+    while waiting:
+        parent = waiting.pop()
+        with contextlib.suppress(OSError):
+            text = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii")
+            children = [int(word) for word in text.split()]
+            found |= {child: _begun(child) for child in children}
+            waiting += children
+    return found

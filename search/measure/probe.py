@@ -18,7 +18,7 @@ from search.cluster.hosts import Cluster
 from search.cluster.topology import PAYLOAD_SHARE
 from search.errors import EnvironmentFailure
 from search.files import write_whole
-from search.measure.job import Job, JobLost
+from search.measure.job import Job
 from search.measure.points import Points, as_json, changes, measure_points, of_json
 from search.progress import size_text
 
@@ -64,13 +64,6 @@ class Machine:
 
 def probe(cluster: Cluster, job: Job, say: Callable[[str], None]) -> Machine:
     """Measure; raises EnvironmentFailure where an emulated cluster cannot be believed."""
-    try:
-        return _probe(cluster, job, say)
-    except JobLost as error:
-        raise EnvironmentFailure(f"the probe did not finish: {error}") from error
-
-
-def _probe(cluster: Cluster, job: Job, say: Callable[[str], None]) -> Machine:
     latency, p99 = 0.0, 0.0
     if cluster.ranks > 1:
         job.ask(f"pingpong 0 {cluster.ranks - 1} 8 20", PATIENCE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from search.algorithm import Variant
@@ -18,7 +18,8 @@ from search.measure.samples import Sample
 from search.measure.visits import OutOfTime, Visits
 from search.strategy.request import Answer, Failure, Outcome, Restart, Round, Search
 
-TRIES = 2
+TRIES = 3
+"""Visits in a row that are lost before a variant is to blame for it: other things happen twice."""
 LOOK_SECONDS = 1.0
 """So often, at the most, it is looked whether anybody else is at work."""
 QUIET_PATIENCE = 10.0
@@ -27,6 +28,12 @@ MOST_TROUBLES = 3
 """Times in a row that a round is disturbed before the cluster is refused."""
 
 Outcomes = Mapping[Variant, Outcome]
+Blame = Callable[[Iterable[JobLost]], None]
+"""Who is told of lost jobs that no variant is to blame for; may end it all."""
+
+
+def blame_nobody(losses: Iterable[JobLost]) -> None:
+    """Where hosts do not matter."""
 
 
 class Watcher(Protocol):
@@ -54,9 +61,12 @@ class MeasuringRunner:
         timing: str = "isolated",
         accept_noise: bool = False,
         seed: int = 1,
+        blame: Blame = blame_nobody,
     ) -> None:
         """``job`` runs already, ``start_job`` starts another when it is lost; ``limit`` gives the
-        physical limit of ranks and block in seconds; ``deadline`` is monotonic time."""
+        physical limit of ranks and block in seconds; ``deadline`` is monotonic time; ``blame`` is
+        told of jobs that were lost by what is no variant's fault."""
+        self._blame, self._idle_loss = blame, False
         self._journal, self._watcher, self._gates = journal, watcher, gates
         self._limit, self._deadline, self._accept_noise = limit, deadline, accept_noise
         self._random = random.Random(seed)
@@ -189,8 +199,9 @@ class MeasuringRunner:
         self._check_time(variant, place)
         try:
             sample = self._visits.visit(variant, place)
-        except JobLost:
+        except JobLost as loss:
             self._visits.lose()
+            self._blame([loss])
             return False
         return isinstance(sample, Sample) and bool(
             self._gates.stall(place, variant.label, sample, usual)
@@ -200,9 +211,14 @@ class MeasuringRunner:
         """What disturbs the cluster now; what was measured before is good if nothing does."""
         try:
             answer = self._visits.look(place[0])
-        except JobLost as error:
+            self._idle_loss = False
+        except JobLost as loss:
             self._visits.lose()
-            return [f"the job was lost: {error}"]
+            self._blame([loss])
+            if self._idle_loss:
+                raise EnvironmentFailure(f"the idle job is lost again: {loss}") from loss
+            self._idle_loss = True
+            return [f"the job was lost: {loss}"]
         self._looked = time.monotonic()
         troubles = [] if self.noise else self._gates.look(answer)
         if not troubles:
@@ -252,15 +268,7 @@ class MeasuringRunner:
     def _visit(self, variant: Variant, place: Place, number: int) -> Outcome:
         """Visit a variant and put what comes of it in the journal."""
         self._check_time(variant, place)
-        outcome: Outcome = Failure("")
-        for _ in range(TRIES):
-            try:
-                outcome = self._visits.visit(variant, place)
-                break
-            except JobLost as error:
-                outcome = Failure(str(error))
-                self._visits.lose()
-                self._watcher.say(f"{variant.label} at {place[1]} B: {error}; the job is restarted")
+        outcome = self._try(variant, place)
         if isinstance(outcome, Failure):
             self._set_aside(variant, place, outcome.reason)
         else:
@@ -272,6 +280,40 @@ class MeasuringRunner:
             )
         return outcome
 
+    def _try(self, variant: Variant, place: Place) -> Outcome:
+        """Visit a variant, again if the job is lost. Lost each time while the library's own runs
+        between, the variant is to blame; else a host is, if one was named."""
+        losses: list[JobLost] = []
+        while True:
+            try:
+                outcome = self._visits.visit(variant, place)
+                self._blame(losses)
+                return outcome
+            except JobLost as loss:
+                self._lose(variant.label, place, loss)
+                losses.append(loss)
+            if len(losses) == TRIES:
+                return Failure(losses[-1].why)
+            if len(losses) == TRIES - 1:
+                self._control(place, losses)
+
+    def _control(self, place: Place, losses: list[JobLost]) -> None:
+        """See that the library's own runs where something else was lost; it is the hosts', if
+        not."""
+        try:
+            self._visits.control(place)
+        except JobLost as loss:
+            self._lose("native", place, loss)
+            self._blame([*losses, loss])
+            raise EnvironmentFailure(
+                f"the MPI library's own MPI_Alltoall fails here: {loss}; once that is mended run "
+                "configure again, which goes on where it stopped"
+            ) from loss
+
+    def _lose(self, label: str, place: Place, loss: JobLost) -> None:
+        self._watcher.say(f"{label} at {place[1]} B: {loss}; the job is restarted")
+        self._visits.lose()
+
     def _check_time(self, variant: Variant, place: Place) -> None:
         """OutOfTime if a visit would end behind the deadline, as far as can be told."""
         if self._deadline is None:
@@ -282,8 +324,8 @@ class MeasuringRunner:
             raise OutOfTime
 
     def _set_aside(self, variant: Variant, place: Place, reason: str) -> None:
+        if variant.label == "native":  # not recorded: once that is mended it is tried again
+            raise EnvironmentFailure(f"the MPI library's own MPI_Alltoall fails here: {reason}")
         self._recorded.failures[variant.label] = reason
         self._journal.append(Record(*place, variant.label, failure=reason))
         self._watcher.say(f"{variant.label} is set aside: {reason}")
-        if variant.label == "native":
-            raise EnvironmentFailure(f"the MPI library's own MPI_Alltoall fails here: {reason}")

@@ -112,6 +112,12 @@ class Visits:
             time.sleep(SETTLE_SECONDS)
         return sample_of(answer, time.monotonic() - begin)
 
+    def control(self, place: Place) -> None:
+        """Let the library's own MPI_Alltoall run; JobLost if it does not."""
+        ranks, block = place
+        patience = PATIENCE + 100.0 * (self._limit(*place) or block * 1e-6)
+        self._ask(ranks, f"verify native {block}", patience)
+
     def _scheme(self, place: Place, patience: float) -> tuple[str, int]:
         """How calls of a cell are timed, and in how many a visit: the same for all variants."""
         if place not in self.schemes:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from search.algorithm import Variant
+from search.errors import EnvironmentFailure
 from search.files import write_whole
 from search.measure.points import Points, as_json, of_json
 from search.measure.samples import score
@@ -47,15 +48,21 @@ class Expectations:
         )
 
     def _predict(self, variant: Variant, block: int) -> Expectation | None:
-        pairs = self._ranks * self._ranks
-        if variant.body.algorithm.name == "native" or pairs * block > MOST_BYTES:
+        is_large = self._ranks**2 * block > MOST_BYTES
+        if variant.body.algorithm.name == "native" or is_large:
             return None
+        try:
+            return self._ask(variant, block)
+        except EnvironmentFailure:  # the search goes on without it
+            return None
+
+    def _ask(self, variant: Variant, block: int) -> Expectation | None:
         sample = self._simulator.predict(variant, block)
         if sample is None:
             return None
         least = self._simulator.predict(variant, block, lossless=True) if sample.resent else sample
         room = self._simulator.world.room
-        fits = pairs // 4 * (block + FRAME) <= room
+        fits = self._ranks**2 // 4 * (block + FRAME) <= room
         return Expectation(
             score([sample]),
             score([least or sample]),
@@ -63,11 +70,11 @@ class Expectations:
         )
 
 
-def begin(path: Path, fingerprint: str, points: Points, goes_on: bool) -> Points:
-    """The parameters of a tuning's model, kept in a file. One that ``goes_on`` has those with which
-    it began, so that it expects the same as if it had not been interrupted."""
+def start_model(path: Path, fingerprint: str, points: Points, recorded: Sequence[object]) -> Points:
+    """The parameters of a tuning's model, kept in a file. One of which something is ``recorded``
+    has those with which it began: it expects the same as if it had not been interrupted."""
     content = _read(path)
-    if goes_on and content.get("fingerprint") == fingerprint:
+    if recorded and content.get("fingerprint") == fingerprint:
         try:
             return of_json(content["points"])
         except (ValueError, KeyError, TypeError):

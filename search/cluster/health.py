@@ -1,0 +1,57 @@
+"""Which hosts fail: those that the launcher names when a job ends, and those that do not answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from search.cluster.hostlist import short_name
+from search.errors import HostsFailed
+from search.measure.job import JobLost
+
+MOST_FAILURES = 2
+ANSWER_PAUSE = 5.0
+"""Seconds that a host which does not answer is given, for a cable that is put in again."""
+
+
+class Health:
+    """Counts the failures of hosts. One that fails twice is given up: HostsFailed."""
+
+    def __init__(self, hosts: Sequence[str], silent: Callable[[], Mapping[str, str]]) -> None:
+        """``silent`` tells which of the hosts do not answer, and why."""
+        self._name = {short_name(host): host for host in hosts}
+        self._silent = silent
+        self._failures: dict[str, list[str]] = {}
+
+    def blame(self, losses: Iterable[JobLost]) -> None:
+        """Lost jobs that no variant is to blame for count against the hosts they ended on."""
+        for loss in losses:
+            host = self._name.get(short_name(loss.host))
+            if host:
+                self._failures.setdefault(host, []).append(loss.why)
+        self._give_up()
+
+    def check(self) -> None:
+        """See that all hosts answer."""
+        for pause in (ANSWER_PAUSE, 0.0):
+            silent = self._silent()
+            if not silent:
+                return
+            for host, why in silent.items():
+                self._failures.setdefault(host, []).append(why)
+            self._give_up()
+            time.sleep(pause)
+
+    def _give_up(self) -> None:
+        bad = {host: why for host, why in self._failures.items() if len(why) >= MOST_FAILURES}
+        if not bad:
+            return
+        host, reasons = next(iter(bad.items()))
+        others = f" (and {', '.join([*bad][1:])})" if len(bad) > 1 else ""
+        without = ", or --allow-shrink to go on without it" if len(self._name) > 1 else ""
+        why = "; ".join(dict.fromkeys(reasons))
+        raise HostsFailed(
+            f"host {host} failed twice{others}: {why}: mend it and run configure again, which goes "
+            f"on where it stopped{without}",
+            tuple(bad),
+        )
