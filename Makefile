@@ -20,7 +20,7 @@ config.mk:
 generated/alltoall.c:
 	$(Q)$(RUN) emit
 
-probe tune decide emit report list:
+probe tune decide emit report list model broadcasts:
 	$(Q)$(RUN) $@
 
 # With COMPETITORS=1 also against each of the library's own algorithms, with COLD=1 also after
@@ -69,4 +69,4 @@ clean:
 distclean: clean
 	rm -rf build config.mk config.log config.status generated/alltoall.c generated/alltoall.h generated/decision.toml .venv
 
-.PHONY: all check check-full check-oracle run-check run-check-full run-check-oracle golden install uninstall installcheck dist probe tune decide emit bench report timeline list clean distclean
+.PHONY: all check check-full check-oracle run-check run-check-full run-check-oracle golden install uninstall installcheck dist probe tune decide emit bench report timeline model broadcasts list clean distclean

@@ -183,7 +183,7 @@ def probe_stage(console: Console, site: Site, place: Workplace, job: Job) -> Job
     def say(text: str) -> None:
         console.print(f"probe: {text}")
 
-    say("the network itself, for some ten seconds")
+    say("the network itself, for about half a minute")
     job, machine = site.with_job(
         job, place.build / "measure", say, lambda job: probe(site.cluster, job, say)
     )

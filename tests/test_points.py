@@ -17,6 +17,7 @@ from search.measure.points import (
     mode_of,
     of_json,
     pattern,
+    quietest,
 )
 from search.measure.samples import Interval
 from search.toolchain import TEMPLATES
@@ -56,6 +57,14 @@ def test_short_messages_that_cannot_tell_are_as_the_long_ones():
     found = agreed([*short, point(65536, "rendezvous", 5e-3)])
     assert [p.mode for p in found] == ["immediate", "rendezvous", "rendezvous"]
     assert [p.bytes for p in changes(found)] == [1, 256]
+
+
+def test_of_several_passes_the_quietest_counts():
+    """Each time by itself, and the mode that was seen most often."""
+    noisy = replace(point(1, "immediate", 9e-3), work=3.0)
+    one, other = point(1, "delivered", 1e-3), replace(point(1, "delivered", 2e-3), work=1.0)
+    found = quietest([noisy, one, other])
+    assert found.mode == "delivered" and found.os_g_or.median == 1e-3 and found.work == 0.0
 
 
 def test_spikes_of_isends_are_found():

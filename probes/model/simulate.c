@@ -338,9 +338,9 @@ static bool take_cluster(const char *line)
         return true;
     }
     if (costs.sizes < MOST_COSTS &&
-        sscanf(line, "cost %lf %lf %lf %lf %s %lf %lf %lf %lf", &cost->bytes, &cost->send,
+        sscanf(line, "cost %lf %lf %lf %lf %s %lf %lf %lf %lf %lf", &cost->bytes, &cost->send,
                &cost->receive, &cost->latency, mode, &cost->first, &cost->middle, &cost->spike,
-               &cost->gaps) == 9) {
+               &cost->gaps, &cost->beside) == 10) {
         for (cost->mode = IMMEDIATE; cost->mode < MODES; cost->mode++)
             if (strcmp(mode, mode_names[cost->mode]) == 0)
                 break;

@@ -36,6 +36,7 @@ static const char *const mode_names[MODES] = { "immediate", "delivered", "rendez
 struct cost {
     double bytes, send, receive, latency;
     double first, middle, spike, gaps;
+    double beside; /* work of shared processors while it is on its way */
     enum mode mode;
 };
 
@@ -58,6 +59,7 @@ static inline struct cost cost_of(double bytes)
     share = share < 0 ? 0 : share;
     cost.bytes = bytes;
     cost.send = from->send + share * (to->send - from->send);
+    cost.beside = from->beside + share * (to->beside - from->beside);
     cost.receive = from->receive + share * (to->receive - from->receive);
     if (bytes <= to->bytes)
         cost.latency = from->latency + share * (to->latency - from->latency);
@@ -143,19 +145,35 @@ static inline void wait_here(void)
     leave_rank();
 }
 
+/* The one of the shared processors that is free first; NULL: each rank has its own. */
+static inline double *next_processor(void)
+{
+    double *first = NULL;
+    for (int i = 0; i < costs.processors; i++)
+        if (!first || world.processor[i] < *first)
+            first = &world.processor[i];
+    return first;
+}
+
 /* When a rank has done so much work, which it begins when it and a processor are free. */
 static inline double occupy(int rank, double seconds)
 {
     struct rank *who = &world.rank[rank];
-    double start = who->busy > agenda.now ? who->busy : agenda.now, *processor = NULL;
-    for (int i = 0; i < costs.processors; i++)
-        if (!processor || world.processor[i] < *processor)
-            processor = &world.processor[i];
+    double start = who->busy > agenda.now ? who->busy : agenda.now;
+    double *processor = next_processor();
     if (processor && *processor > start)
         start = *processor;
     if (processor)
         *processor = start + seconds;
     return who->busy = start + seconds;
+}
+
+static double work_beside(double seconds)
+{
+    double *processor = seconds > 0 ? next_processor() : NULL;
+    if (!processor)
+        return agenda.now;
+    return *processor = (*processor > agenda.now ? *processor : agenda.now) + seconds;
 }
 
 /* The rank that runs works for so long. */
@@ -275,8 +293,10 @@ static inline void put(struct message message)
     made->end = flow->written;
     *mail->last = made;
     mail->last = &made->next;
-    if (message.kind == DATA)
+    if (message.kind == DATA) {
         world.rank[message.from].under_way++;
+        flow->work = cost_of(message.bytes).beside / ((message.bytes + HEADER - 1) / SEGMENT + 1);
+    }
     if (message.kind == DATA && message.mode != DELIVERED) {
         leaving = (struct message *)obtain(sizeof *leaving);
         *leaving = *made;

@@ -58,6 +58,7 @@ struct flow {
     int waiting;             /* of the missing ones */
     long recovering;         /* losses before this byte have shrunk the window */
     unsigned long turn, confirmed;
+    double work;               /* seconds of processors for a segment, where hosts share them */
     double round_trip, latest; /* the latest segment left then */
     double due;                /* when the alarm means something */
     bool has_alarm, has_probed;
@@ -73,6 +74,9 @@ static struct {
 
 /* The layer above: some bytes of a flow have arrived, or are known to have. */
 static void flow_progressed(int number);
+
+/* Let the processors that hosts share work for so long: until when. */
+static double work_beside(double seconds);
 
 static void send_more(int number);
 
@@ -232,10 +236,11 @@ static void confirm(int number, void *what)
     flow_progressed(number);
 }
 
-/* A segment has reached the last host. */
-static void arrive(int number, struct segment *segment)
+/* A segment has arrived at the last host. */
+static void arrive(int number, void *what)
 {
     struct flow *flow = &network.flow[number];
+    struct segment *segment = (struct segment *)what;
     double back = agenda.now;
     struct segment **place = &flow->missing;
     if (segment->is_missing) {
@@ -265,7 +270,7 @@ static void hop(int number, void *what)
         send_more(number);
     }
     if (segment->hop == flow->hops) {
-        arrive(number, segment);
+        note(work_beside(flow->work), arrive, number, segment);
         return;
     }
     struct port *port = flow->path[segment->hop++];

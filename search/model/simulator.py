@@ -43,6 +43,7 @@ class Cost:
     middle: float
     spike: float
     gaps: float
+    beside: float = 0.0
 
     @property
     def line(self) -> str:
@@ -50,7 +51,7 @@ class Cost:
         mode = "delivered" if self.mode == "blocking" else self.mode
         return (
             f"cost {self.bytes} {self.send:.9g} {self.receive:.9g} {self.latency:.9g} {mode} "
-            f"{self.first} {self.middle:.9g} {self.spike:.9g} {self.gaps:.9g}"
+            f"{self.first} {self.middle:.9g} {self.spike:.9g} {self.gaps:.9g} {self.beside:.9g}"
         )
 
 
@@ -190,13 +191,16 @@ def make_world(cluster: Cluster, points: Points) -> World:
 
 
 def _cost(point: Point, points: Points) -> Cost:
-    """Of one size, as it was measured, without latency. Where hosts share processors, the work of a
-    message, of which a late receive shows less or more, with what answers it."""
+    """Of one size, as it was measured, without latency. Where hosts share processors a message is
+    no more work than its ``work``, less of what answers it; what is beyond a send and a receive
+    alone is done beside."""
     send, receive = point.os_start.median, point.or_.median
-    share = 1.0
+    share, beside = 1.0, 0.0
     if point.work:
         answer = 0.0 if point.mode == "immediate" else points.sizes[0].work
-        share = max(0.0, point.work - answer) / (send + receive)
+        work = max(0.0, point.work - answer)
+        share = min(1.0, work / (send + receive))
+        beside = max(0.0, work - send - receive)
     return Cost(
         point.bytes,
         share * send,
@@ -207,6 +211,7 @@ def _cost(point: Point, points: Points) -> Cost:
         share * point.os_mid,
         share * point.os_spike,
         point.mid_interval,
+        beside,
     )
 
 
@@ -221,11 +226,10 @@ def _payload(hosts: Sequence[str], points: Points) -> dict[str, float]:
 def _with_latencies(program: Path, world: World, points: Points) -> World:
     """Costs with which a message alone takes what it took: what is missing is latency; what is too
     much has been counted on both sides at a time, and is taken from the receiver's."""
-    bare = replace(world, costs=tuple(replace(cost, latency=0.0) for cost in world.costs))
     pair = f"0 {len(world.ranks) - 1}"
     costs = []
-    with Simulator(program, bare) as simulator:
-        for cost, point in zip(bare.costs, points.sizes):
+    with Simulator(program, world) as simulator:
+        for cost, point in zip(world.costs, points.sizes):
             seconds = simulator.ask(f"pingpong {pair} {point.bytes} 2")["seconds"][-1]
             missing = point.os_g_or.median - seconds
             receive = max(0.0, cost.receive + min(0.0, missing))
