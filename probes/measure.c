@@ -187,6 +187,34 @@ static void time_target(void)
         answer_text("error", too_much_scratch);
 }
 
+static char expected_byte(int i)
+{
+    return (char)(1 + (7u * (unsigned)i + request.number) % 127);
+}
+
+/* Whether every rank gets what rank 0 broadcasts; the same on all of them. */
+static int broadcast_is_right(void)
+{
+    const int n = (int)request.size;
+    int right = 1;
+    reserve_arena((size_t)n);
+    for (int i = 0; i < n; i++)
+        arena.memory[i] = team.rank == 0 ? expected_byte(i) : 0;
+    right = call_bytes(NULL, arena.memory);
+    for (int i = 0; i < n; i++)
+        right &= arena.memory[i] == expected_byte(i);
+    PMPI_Allreduce(MPI_IN_PLACE, &right, 1, MPI_INT, MPI_MIN, team.harness);
+    return right;
+}
+
+static void time_broadcast(void)
+{
+    if (broadcast_is_right())
+        time_calls(call_bytes, (size_t)request.size, BY_BARRIER, request.first, request.second);
+    else
+        answer_text("error", "a rank received wrong data");
+}
+
 #ifdef ATALL_RECORD
 /* Rank 0 prints what every rank recorded; seconds since the earliest start. */
 static void answer_messages(double start)
@@ -551,7 +579,7 @@ static void do_request(void)
         time_burst(first, bytes, request.calls);
         break;
     case BROADCAST:
-        time_calls(call_bytes, (size_t)bytes, BY_BARRIER, first, second);
+        time_broadcast();
         break;
     case COPIES:
         time_copies(bytes, request.calls, first);

@@ -448,7 +448,8 @@ def broadcasts_stage(
             cell = cells_of(records, broadcasts.variants(size))[ranks, size]
             where = f"broadcast of {size_text(size)} to {describe(cluster)}"
             broadcasts.show(console, where, broadcasts.compare_models(cell, models))
-            compare_strategies(console, where, records, broadcasts.of_label)
+            adapt = partial(broadcasts.as_task, size=size, seconds=simulator.broadcast_seconds)
+            compare_strategies(console, where, records, broadcasts.of_label, adapt)
             for row in broadcasts.pipelines(job, cell):
                 console.print(
                     f"pipeline of {row.tree}: {size_text(row.segment)} in {row.seconds:.1f} s, "

@@ -102,7 +102,7 @@ struct rank {
     double debt;             /* of copying, not spent yet */
     int under_way;           /* messages that it sent and that have not arrived */
     double sent_late;        /* since the last spike */
-    int posted;              /* receives */
+    int posted, last_posted; /* receives, in their order */
     struct message *arrived; /* messages that no receive was posted for */
 };
 
@@ -381,12 +381,19 @@ static inline bool match(const struct message *message, int receive)
 /* The receive that was posted for a message, taken out of those posted; 0: none was. */
 static inline int take_posted(struct rank *who, const struct message *message)
 {
-    int *place = &who->posted;
-    while (*place && !fits(&world.request[*place], message))
-        place = &world.request[*place].next;
-    int found = *place;
-    if (found)
-        *place = world.request[found].next;
+    int before = 0, found = who->posted;
+    while (found && !fits(&world.request[found], message)) {
+        before = found;
+        found = world.request[found].next;
+    }
+    if (!found)
+        return 0;
+    if (before)
+        world.request[before].next = world.request[found].next;
+    else
+        who->posted = world.request[found].next;
+    if (who->last_posted == found)
+        who->last_posted = before;
     return found;
 }
 
@@ -509,10 +516,12 @@ int PMPI_Irecv(void *buffer, int count, MPI_Datatype type, int from, int tag, MP
         free(message);
         return MPI_SUCCESS;
     }
-    int *end = &who->posted;
-    while (*end)
-        end = &world.request[*end].next;
-    *end = *request;
+    world.request[*request].next = 0;
+    if (who->last_posted)
+        world.request[who->last_posted].next = *request;
+    else
+        who->posted = *request;
+    who->last_posted = *request;
     return MPI_SUCCESS;
 }
 

@@ -42,10 +42,14 @@ class Result:
 
 
 def compare_strategies(
-    console: Console, name: str, records: Sequence[Record], variant_of: Callable[[str], Variant]
+    console: Console,
+    name: str,
+    records: Sequence[Record],
+    variant_of: Callable[[str], Variant],
+    adapt: Callable[[Task], Task] = lambda task: task,
 ) -> list[Result]:
     """Replay a journal under every strategy and print a row for each; ``variant_of`` gives the
-    variant of a label."""
+    variant of a label, ``adapt`` changes what is searched."""
     failed = {record.label for record in records if record.failure}
     labels = {record.label for record in records if record.label} - failed
     variants = sorted((variant_of(x) for x in labels), key=lambda v: v.simplicity)
@@ -58,8 +62,19 @@ def compare_strategies(
     if not cells:
         raise UserError(f"{name}: no block has times of all variants: --strategy=exhaustive does")
     mine = [r for r in records if r.failure or (r.ranks == ranks and r.block in cells)]
+    known = set(variants)
+    task = adapt(
+        Task(
+            ranks,
+            tuple(sorted(cells)),
+            tuple(variants),
+            EFFORTS["normal"],
+            lambda variant: [v for v in variant.near(ranks) if v in known],
+            between=False,
+        )
+    )
     results = [
-        replay(strategy, mine, variants, cells, ranks)
+        replay(strategy, mine, task, cells)
         for strategy in sorted(STRATEGIES, key=lambda s: s != REFERENCE)
     ]
     show(console, f"{name}: {len(variants)} variants, {len(cells)} blocks, {ranks} ranks", results)
@@ -67,23 +82,11 @@ def compare_strategies(
 
 
 def replay(
-    strategy: str,
-    records: Sequence[Record],
-    variants: Sequence[Variant],
-    cells: Mapping[int, Cell],
-    ranks: int,
+    strategy: str, records: Sequence[Record], task: Task, cells: Mapping[int, Cell]
 ) -> Result:
     """One strategy, in replays that differ in the order of the recorded rounds."""
-    known = set(variants)
-    task = Task(
-        ranks,
-        tuple(sorted(cells)),
-        tuple(variants),
-        EFFORTS["normal"],
-        lambda variant: [v for v in variant.near(ranks) if v in known],
-        between=False,
-    )
-    reference = decide_table(list(cells.values()), task.sizes, variants[0])
+    native = task.variants[0]
+    reference = decide_table(list(cells.values()), task.sizes, native)
     runners, losses = [], []
     for seed in range(REPLAYS):
         found: Cells = {}
@@ -91,7 +94,7 @@ def replay(
         runners[-1].run(STRATEGIES[strategy](found, task))
         if strategy == REFERENCE:
             found = {place: half(cell, seed) for place, cell in found.items()}
-        table = decide_table(list(found.values()), task.sizes, variants[0])
+        table = decide_table(list(found.values()), task.sizes, native)
         losses += [lost(cell, table, reference) for cell in cells.values()]
     return Result(
         strategy,

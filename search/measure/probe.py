@@ -19,7 +19,7 @@ from search.cluster.topology import PAYLOAD_SHARE
 from search.errors import EnvironmentFailure
 from search.files import write_whole
 from search.measure.job import Job
-from search.measure.points import Points, as_json, changes, measure_points, of_json
+from search.measure.points import BURST_BYTES, Points, as_json, changes, measure_points, of_json
 from search.progress import size_text
 
 FLOW_SECONDS = 2.5
@@ -110,6 +110,10 @@ def _points(
         f"ways at once {points.alpha_uni * 1e6:.0f} us and {points.beta_uni * 1e9:.2f} ns; sends "
         f"are {', '.join(modes)}"
     )
+    for size in BURST_BYTES if points.bursts else ():
+        senders = points.quiet_senders(size)
+        many = f"{senders} rank{'s' * (senders != 1)}" if senders >= 0 else "all ranks"
+        say(f"{many} can send {size_text(size)} to one at once without a loss")
     return points
 
 

@@ -10,8 +10,10 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -26,18 +28,23 @@ from search.model.magpie import shape
 from search.progress import size_text
 from search.strategy.cell import Cell
 from search.strategy.descent import BEYOND
+from search.strategy.request import EFFORTS, Expectation, Task
 
 TREES = ("flat", "chain", "binary", "binomial")
 SIZES = (1 << 10, 128 << 10, 256 << 10)
 """Bytes of messages: of the paper's tables 2 and 3."""
 SMALLEST = 8
 """Bytes of a double."""
-ROUNDS = 8
-CALLS = 3
+ROUNDS = 6
+CALLS, MOST_CALLS, MESSAGES = 3, 20, 64
+"""Calls of a visit: as many as send so many segments to each child."""
 PATIENCE = 120.0
 PAIR_BYTES, PAIR_CALLS = 1 << 16, 10
 SATURATED = 1.25
 """So many times longer all pairs at once take than one where the network saturates."""
+
+RULES = replace(EFFORTS["normal"], slot=15.0)
+"""Here a cell is all there is to search, and whole messages are a poor beginning."""
 
 BROADCAST = Algorithm(
     "broadcast",
@@ -63,6 +70,35 @@ def of_label(label: str) -> Variant:
     return next(variant for variant in variants(1 << 30) if variant.label == label)
 
 
+def as_task(task: Task, size: int, seconds: Callable[[str, int, int], float]) -> Task:
+    """What is searched of one size: with steps between segments, and what a model says."""
+    known = set(task.variants)
+
+    def expects(variant: Variant, block: int) -> Expectation | None:
+        if variant == LIBRARY:
+            return None
+        tree, segment = request_of(variant, block)
+        expected = seconds(tree, block, segment)
+        return Expectation(expected, expected, False)
+
+    return replace(
+        task,
+        rules=RULES,
+        near=lambda variant: [v for v in near(variant, size) if v in known],
+        expects=cache(expects),
+    )
+
+
+def near(variant: Variant, size: int) -> list[Variant]:
+    """Segments half and twice as large, the whole message being the largest; and other trees."""
+    if variant == LIBRARY:
+        return []
+    segment = request_of(variant, size)[1]
+    sizes = [0 if other == size else other for other in (segment // 2, 2 * segment)]
+    beside = [Variant(variant.body, (("segment", s),)) for s in sizes]
+    return [*beside, *(Variant(body, variant.values) for body in variant.body.siblings())]
+
+
 def request_of(variant: Variant, size: int) -> tuple[str, int]:
     """The tree and the bytes of a segment, as the jobs take them."""
     tree = dict(variant.body.binding).get("tree", "library")
@@ -83,13 +119,23 @@ def record(
             tree, segment = request_of(variant, size)
             begin = time.monotonic()
             try:
-                answer = job.ask(f"broadcast {tree} {size} {segment} 1 {CALLS}", PATIENCE)
+                answer = ask_for(job, tree, size, segment)
             except JobLost as error:
                 raise EnvironmentFailure(f"{variant.label}: {error}") from error
             sample = sample_of(answer, time.monotonic() - begin)
             journal.append(Record(ranks, size, variant.label, number, sample))
         say(f"{size_text(size)}: round {number + 1} of {ROUNDS}")
     return [record for record in journal.records if record.block == size]
+
+
+def ask_for(job: Job, tree: str, size: int, segment: int) -> Mapping[str, Any]:
+    """Time a broadcast: the more calls the fewer messages it has. EnvironmentFailure if it is
+    wrong."""
+    calls = min(MOST_CALLS, max(CALLS, MESSAGES * segment // size))
+    answer = job.ask(f"broadcast {tree} {size} {segment} 1 {calls}", PATIENCE)
+    if "error" in answer:
+        raise EnvironmentFailure(f"broadcast along {tree}: {answer['error']}")
+    return answer
 
 
 @dataclass(frozen=True)
@@ -127,8 +173,9 @@ def pipelines(job: Job, cell: Cell) -> list[Pipeline]:
         job.choose_ranks(shape(tree, cell.ranks)[0] + 1, PATIENCE)
         times: dict[int, float] = {}
         for segment in sorted(mine, reverse=True):
-            request = f"broadcast chain {cell.block} {segment} 1 {CALLS}"
-            times[segment] = statistics.median(job.ask(request, PATIENCE)["seconds"])
+            times[segment] = statistics.median(
+                ask_for(job, "chain", cell.block, segment)["seconds"]
+            )
             best = min(times, key=times.__getitem__)
             if list(times).index(segment) - list(times).index(best) >= BEYOND:
                 break
@@ -140,9 +187,12 @@ def pipelines(job: Job, cell: Cell) -> list[Pipeline]:
 
 
 def seconds_of(cell: Cell, tree: str) -> dict[int, float]:
-    """Scores of a tree's segments in bytes."""
-    known = {request_of(variant, cell.block): cell.score(variant) for variant in cell.variants}
-    return {segment: score for (name, segment), score in known.items() if name == tree}
+    """Median times of a tree's segments in bytes: as the paper, by time alone."""
+    known = {
+        request_of(variant, cell.block): statistics.median(cell.seconds(variant))
+        for variant in cell.variants
+    }
+    return {segment: time for (name, segment), time in known.items() if name == tree}
 
 
 @dataclass(frozen=True)

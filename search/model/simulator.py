@@ -22,9 +22,9 @@ from search.cluster.netns import BURST
 from search.cluster.topology import PAYLOAD_SHARE
 from search.errors import EnvironmentFailure
 from search.measure.points import Point, Points
-from search.measure.samples import Sample, score
+from search.measure.samples import Sample
 
-WARMUPS, CALLS, BROADCASTS = 4, 4, 2
+WARMUPS, CALLS = 4, 4
 """Of a prediction: TCP's windows are what earlier calls left."""
 ROOMS = tuple(1 << power for power in range(13, 22))
 """Bytes that a port may hold, where nobody says how many it does."""
@@ -117,11 +117,11 @@ class Simulator:
         return self._sample(f"predict {variant.label} {block} {WARMUPS} {CALLS}", lossless)
 
     def broadcast_seconds(self, tree: str, size: int, segment: int) -> float:
-        """Of a broadcast of ``size`` bytes in segments along a tree (probes/broadcast.h)."""
-        sample = self._sample(f"broadcast {tree} {size} {segment} 1 {BROADCASTS}")
+        """The median of broadcasts of ``size`` bytes in segments along a tree."""
+        sample = self._sample(f"broadcast {tree} {size} {segment} {WARMUPS} {CALLS}")
         if sample is None:
             raise EnvironmentFailure(f"the simulator knows no broadcast along {tree!r}")
-        return score([sample])
+        return sample.seconds
 
     def ask(self, request: str) -> Mapping[str, Any]:
         """Put one request, as probes/simulate.c has them."""
@@ -177,7 +177,7 @@ def make_world(cluster: Cluster, points: Points) -> World:
             rate = payload.get(link.lower, fastest) / PAYLOAD_SHARE
             places[link.lower] = len(links)
             links.append((places[link.upper], link.mbit * 1e6 / 8 if link.mbit else rate))
-    pages = [p for p in points.sizes if p.mode == "immediate" and p.mid_interval]
+    spiked = [p for p in points.sizes if p.mode == "immediate" and p.mid_interval]
     return World(
         tuple(links),
         tuple((places[host], host) for host in hosts),
@@ -185,7 +185,7 @@ def make_world(cluster: Cluster, points: Points) -> World:
         cluster.buffer,
         BURST if is_emulated else 0,
         points.copies[-1].together.median,
-        max((p.initial_interval * p.bytes for p in pages), default=1 << 17),
+        max((p.initial_interval * p.bytes for p in spiked), default=1 << 17),
         (os.cpu_count() or 1) if is_emulated else 0,
     )
 

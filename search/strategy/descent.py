@@ -21,7 +21,8 @@ POINT_ROUNDS = 3
 BEYOND = 2
 """So many values in a row that are no better end a descent: it looks past the first minimum."""
 THRESHOLD = 2.0
-"""Lines that are so many times slower than the best one are pruned by SMGD."""
+"""Lines whose next value is predicted to be so many times slower than the best are pruned by SMGD;
+of their largest values alone nothing is predicted, a chain's is the worst and its best the best."""
 CONTENDERS = 1.3
 """What a line ends at is compared with others if it is no slower than the best by more."""
 
@@ -123,8 +124,7 @@ def _scan(cell: Cell, lines: list[Line]) -> Search:
     while True:
         known = [line for line in lines if line.seconds]
         best = min((line.best for line in known), default=0.0)
-        alive = [line for line in known if line.is_open and line.best <= THRESHOLD * best]
-        hopeful = [line for line in alive if line.predicted <= THRESHOLD * best]
+        hopeful = [x for x in known if x.is_open and x.predicted <= THRESHOLD * best]
         if not hopeful:
             return
         yield from _step(cell, min(hopeful, key=lambda line: (line.predicted, line.best)))
