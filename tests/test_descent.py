@@ -78,16 +78,16 @@ def test_mgd_stops_where_values_get_worse(variants):
     assert cell.best().label == "phased(sync=receiver,segment=0,depth=1)"
 
 
-def test_smgd_looks_at_every_method_but_prunes_the_slow(variants):
+def test_smgd_prunes_what_is_predicted_to_be_slow(variants):
+    """Not by the largest values alone: a second one shows which way it goes."""
     slow = THRESHOLD * 1.2
-    seconds = by_segment(
-        receiver=[0.95, 0.5, 0.4, 0.45], sender=[slow, 0.9, 0.8, 0.7], circular=1.1
-    )
+    steep, flat = [slow, 0.5 * slow, 0.3, 0.4], [slow, 0.98 * slow, 0.1, 0.1]
+    seconds = by_segment(receiver=steep, sender=flat, circular=0.9)
     timed, cell = searched("smgd", variants, seconds)
-    assert "phased(sync=sender,segment=0,depth=1)" in timed
-    assert "phased(sync=sender,segment=14336,depth=1)" not in timed
+    assert "phased(sync=sender,segment=14336,depth=1)" in timed
+    assert "phased(sync=sender,segment=8192,depth=1)" not in timed
     assert cell.best().label == "phased(sync=receiver,segment=8192,depth=1)"
-    assert "phased(sync=sender,segment=14336,depth=1)" in searched("mgd", variants, seconds)[0]
+    assert "phased(sync=sender,segment=8192,depth=1)" in searched("mgd", variants, seconds)[0]
 
 
 def test_smgd_goes_where_most_is_promised(variants):

@@ -17,8 +17,9 @@ from search.measure.samples import Sample
 from search.strategy import STRATEGIES
 from search.strategy.cell import Cell, cells_of, choose, linked
 from search.strategy.elimination import better_half, not_grossly_slow, not_rejected, undecided
+from search.strategy.grid import coarse
 from search.strategy.promise import Promises
-from search.strategy.racing import coarse, entrants
+from search.strategy.racing import entrants
 from search.strategy.request import EFFORTS, SIZES, Answer, Failure, Relaunch, Round, Rules, Task
 from search.strategy.three_steps import compare
 

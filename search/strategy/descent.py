@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from search.algorithm import Body, Variant
-from search.strategy.cell import Cell
+from search.strategy.cell import Cell, choose
+from search.strategy.grid import bisect, coarse
 from search.strategy.request import Cells, Search, Task, play
 from search.strategy.three_steps import compare
 
@@ -99,16 +100,27 @@ Walk = Callable[[Cell, "list[Line]"], Search]
 
 
 def _each_block(cells: Cells, task: Task, walk: Walk) -> Search:
-    """Descend at each size, then compare what the best lines end at, and the library's own."""
-    native = task.variants[0]
-    for block in task.sizes:
-        cell = cells.setdefault((task.ranks, block), Cell(task.ranks, block))
-        lines = lines_of(task.at(block))
-        yield from walk(cell, lines)
-        ends = [line for line in lines if line.seconds]
-        best = min((line.best for line in ends), default=0.0)
-        last = [line.winner for line in ends if line.best <= CONTENDERS * best]
-        yield from compare(cell, list(dict.fromkeys([native, *last])), task)
+    """Descend along the grid, then between sizes whose winners differ."""
+
+    def agree(low: int, high: int) -> bool:
+        pair = [cells[task.ranks, block] for block in (low, high)]
+        return not all(cell.rounds for cell in pair) or len({choose(c, None) for c in pair}) == 1
+
+    grid = coarse(task.sizes)
+    for block in grid:
+        yield from _search(cells, task, block, walk)
+    yield from bisect(task.sizes, grid, agree, lambda block: _search(cells, task, block, walk))
+
+
+def _search(cells: Cells, task: Task, block: int, walk: Walk) -> Search:
+    """Descend at one size, then compare what the best lines end at, and the library's own."""
+    cell = cells.setdefault((task.ranks, block), Cell(task.ranks, block))
+    lines = lines_of(task.at(block))
+    yield from walk(cell, lines)
+    ends = [line for line in lines if line.seconds]
+    best = min((line.best for line in ends), default=0.0)
+    last = [line.winner for line in ends if line.best <= CONTENDERS * best]
+    yield from compare(cell, list(dict.fromkeys([task.variants[0], *last])), task)
 
 
 def _descend_all(cell: Cell, lines: list[Line]) -> Search:

@@ -22,6 +22,7 @@ from search.strategy.elimination import (
     not_rejected,
     undecided,
 )
+from search.strategy.grid import bisect, coarse
 from search.strategy.promise import Promises
 from search.strategy.request import (
     Answer,
@@ -35,8 +36,6 @@ from search.strategy.request import (
     play,
 )
 
-STEP = 10
-"""Sizes of the coarse grid differ by no more than this factor, where there are sizes between."""
 MOST_OF_HEAT = 8
 """Rounds before half of the field goes, where calls are short; at least GROSS_ROUNDS."""
 LEADERS = 3
@@ -84,27 +83,13 @@ def racing(cells: Cells, task: Task) -> Search:
 
 
 def _bisect(cells: Cells, task: Task) -> Search:
-    """Race at sizes between two whose winners differ, halfway first."""
-    blocks = sorted(cell.block for cell in _measured(cells, task))
-    waiting = list(zip(blocks, blocks[1:]))
-    while waiting:
-        low, high = waiting.pop(0)
-        inside = [block for block in task.sizes if low < block < high]
-        if inside and not _agree(cells, task, low, high):
-            middle = min(inside, key=lambda block: abs(math.log(block * block / (low * high))))
-            yield from _race(cells, task, middle, CONTENDER)
-            waiting += [(low, middle), (middle, high)]
-
-
-def coarse(sizes: Sequence[int]) -> list[int]:
-    """The first, the last, both sides of each jump, and downwards from the last as few as leave no
-    gap beyond STEP that could be smaller: what is dear at the upper end is thin."""
-    chosen = [sizes[-1]]
-    for block, following in zip(sizes[-2::-1], [*sizes[-3::-1], 0]):
-        is_jump = chosen[-1] == block + 1 or block == following + 1
-        if is_jump or following * STEP < chosen[-1]:
-            chosen.append(block)
-    return chosen[::-1]
+    """Race at sizes between two whose winners differ."""
+    yield from bisect(
+        task.sizes,
+        [cell.block for cell in _measured(cells, task)],
+        lambda low, high: _agree(cells, task, low, high),
+        lambda block: _race(cells, task, block, CONTENDER),
+    )
 
 
 def _meet_neighbours(cells: Cells, task: Task) -> Search:
