@@ -52,6 +52,8 @@ from search.workplace import (
 
 PLAIN_WIDTH = 160
 """Columns where there is no terminal."""
+MODEL_LEAST = 60
+"""Seconds of a time limit that leave some for the parameters of the model."""
 RECORD_WARMUPS = 3
 RECORD_PATIENCE = 120.0
 BENCH_SECONDS = {"quick": 2.0, "normal": 6.0, "thorough": 20.0}
@@ -178,14 +180,18 @@ def configure_cluster(
 
 
 def probe_stage(console: Console, site: Site, place: Workplace, job: Job) -> Job:
-    """Measure the network itself; write build/machine.json. The job, or another if it was lost."""
+    """Measure the network itself; write build/machine.json. The job, or another if it was lost. A
+    short time limit leaves no time for the parameters of the model."""
+    settings = read_cluster(place.cluster)[1]
+    limit = settings["time_limit"]
+    effort = None if limit and limit < MODEL_LEAST else settings["effort"]
 
     def say(text: str) -> None:
         console.print(f"probe: {text}")
 
     say("the network itself, for about half a minute")
     job, machine = site.with_job(
-        job, place.build / "measure", say, lambda job: probe(site.cluster, job, say)
+        job, place.build / "measure", say, lambda job: probe(site.cluster, job, say, effort)
     )
     write_machine(place.machine, machine)
     return job
@@ -430,7 +436,7 @@ def broadcasts_stage(
     ranks, machine = cluster.ranks, read_machine(place.machine)
     job = start_job(site, place, catalogue)
     if not (machine and machine.points):
-        probe_stage(console, site, place, job)
+        job = probe_stage(console, site, place, job)
         machine = read_machine(place.machine)
     if not (machine and machine.points):
         raise UserError("broadcasts need 2 ranks and more")

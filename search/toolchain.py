@@ -43,14 +43,14 @@ class Toolchain:
 
     def compile_job(self, source: Path, program: Path, define: Sequence[str] = ()) -> None:
         """Build the measuring job around ``source``, an emitted alltoall.c."""
-        self._compile_around(source, PROBES / "measure.c", program, define)
+        self._compile_around(source, PROBES / "measure.c", program, "the measuring job", define)
 
     def compile_simulator(self, source: Path, program: Path) -> None:
         """Build the schedule model around ``source``."""
-        self._compile_around(source, PROBES / "model" / "simulate.c", program)
+        self._compile_around(source, PROBES / "model" / "simulate.c", program, "the model")
 
     def _compile_around(
-        self, source: Path, main: Path, program: Path, define: Sequence[str] = ()
+        self, source: Path, main: Path, program: Path, what: str, define: Sequence[str] = ()
     ) -> None:
         self.run(
             [
@@ -67,7 +67,7 @@ class Toolchain:
                 str(program),
                 "-lm",
             ],
-            f"compiling {main.name}",
+            f"compiling {what}",
         )
 
     def compile_preload(self, library: Path) -> None:

@@ -5,20 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from search.measure import points as subject
-from search.measure.points import (
-    Burst,
-    Point,
-    agreed,
-    as_json,
-    changes,
-    line,
-    measure_points,
-    mode_of,
-    of_json,
-    pattern,
-    quietest,
-)
+from search.measure import messages as subject
+from search.measure.messages import agreed, line, measure_points, mode_of, pattern, quietest
+from search.measure.points import MODES, Burst, Point, as_json, changes, of_json
 from search.measure.samples import Interval
 from search.toolchain import TEMPLATES
 from search.workplace import Workplace, start_job
@@ -109,7 +98,7 @@ def test_a_job_answers_all_that_is_asked(measured):
     assert {1, 64, 256, 257, 4096, 65536} <= {p.bytes for p in measured.sizes}
     assert sorted(measured.sizes, key=lambda p: p.bytes) == list(measured.sizes)
     for p in measured.sizes:
-        assert p.mode in subject.MODES
+        assert p.mode in MODES
         for time in (p.os_g_or, p.or_, p.os_start, p.both_ways, p.all_at_once, p.each):
             assert 0 < time.low <= time.median <= time.high < 1
     assert measured.sizes[-1].os_g_or.median > measured.sizes[0].os_g_or.median

@@ -6,7 +6,7 @@
  * second on its cable, that a port of it queues (0: any number), and that pass at once after a
  * pause rank NODE HOST                     where the next rank is cost BYTES SEND RECEIVE LATENCY
  * MODE FIRST MIDDLE SPIKE GAPS of a message, seconds: at work on either side, beside the wire; when
- * its send is over; of many sends (virtual_mpi.h) copy SECONDS                       of a byte
+ * its send is over; of many sends (virtual_ranks.h) copy SECONDS                       of a byte
  *     buffered BYTES                     that a sender's socket holds
  *     processors N                       that all ranks share; 0: each has its own
  *
@@ -23,7 +23,7 @@
  * It includes the file whose algorithms it runs (ATALL_SOURCE), as the measuring job does.
  */
 #define _GNU_SOURCE
-#include "virtual_mpi.h"
+#include "virtual_setup.h"
 
 #define memcpy(to, from, bytes) virtual_copy(to, from, bytes)
 #define memset(to, value, bytes) virtual_set(to, value, bytes)
@@ -54,53 +54,6 @@ static MPI_Comm everybody;
 static struct atall_state **states;
 static double ends[MOST_CALLS]; /* of calls; each begins at the end of the one before */
 static bool failed;
-
-/* MPI of no consequence here. */
-int PMPI_Comm_group(MPI_Comm comm, MPI_Group *group)
-{
-    (void)comm;
-    *group = MPI_GROUP_NULL;
-    return MPI_SUCCESS;
-}
-
-int PMPI_Group_free(MPI_Group *group)
-{
-    (void)group;
-    return MPI_SUCCESS;
-}
-
-int PMPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *handler)
-{
-    (void)comm;
-    *handler = MPI_ERRORS_RETURN;
-    return MPI_SUCCESS;
-}
-
-int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler handler)
-{
-    (void)comm, (void)handler;
-    return MPI_SUCCESS;
-}
-
-int PMPI_Errhandler_free(MPI_Errhandler *handler)
-{
-    (void)handler;
-    return MPI_SUCCESS;
-}
-
-int PMPI_Comm_create_keyval(MPI_Comm_copy_attr_function *copy, MPI_Comm_delete_attr_function *gone,
-                            int *key, void *extra)
-{
-    (void)copy, (void)gone, (void)extra;
-    *key = 1;
-    return MPI_SUCCESS;
-}
-
-int PMPI_Comm_set_attr(MPI_Comm comm, int key, void *value)
-{
-    (void)comm, (void)key, (void)value;
-    return MPI_SUCCESS;
-}
 
 /* ---- the cluster --------------------------------------------------------------------------- */
 

@@ -66,7 +66,6 @@ struct flow {
 
 static struct {
     struct flow *flow;
-    int flows;
     struct segment *spare;
     long resent, timeouts;
     bool is_lossless; /* ports have room for everything */
@@ -295,7 +294,7 @@ static void wake_flow(struct flow *flow)
 static void send_more(int number)
 {
     struct flow *flow = &network.flow[number];
-    if (flow->under_way <= 0 && agenda.now > flow->latest + TIMEOUT)
+    if (flow->under_way <= 0 && flow->waiting == 0 && agenda.now > flow->latest + TIMEOUT)
         wake_flow(flow);
     while (flow->in_nic < IN_NIC && (flow->waiting > 0 || flow->next < flow->written)) {
         struct segment *segment = flow->missing;

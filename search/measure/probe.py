@@ -19,7 +19,8 @@ from search.cluster.topology import PAYLOAD_SHARE
 from search.errors import EnvironmentFailure
 from search.files import write_whole
 from search.measure.job import Job
-from search.measure.points import BURST_BYTES, Points, as_json, changes, measure_points, of_json
+from search.measure.messages import BURST_BYTES, measure_points
+from search.measure.points import Points, as_json, changes, of_json
 from search.progress import size_text
 
 FLOW_SECONDS = 2.5
@@ -47,7 +48,8 @@ class Machine:
     barrier; ``thresholds`` are the largest messages, in bytes, before a jump in their time.
     ``flow_share`` and ``shift_share``: payload carried by one flow, and by the slowest of flows
     from every rank to the next at once, over what the link's rate allows; ``processor_share``:
-    how busy this machine was during an all-to-all. ``points`` is None where there is one rank.
+    how busy this machine was during an all-to-all. ``points`` is None where there is one rank, or
+    no time for them.
     """
 
     latency: float
@@ -62,8 +64,11 @@ class Machine:
     points: Points | None = None
 
 
-def probe(cluster: Cluster, job: Job, say: Callable[[str], None]) -> Machine:
-    """Measure; raises EnvironmentFailure where an emulated cluster cannot be believed."""
+def probe(
+    cluster: Cluster, job: Job, say: Callable[[str], None], effort: str | None = "normal"
+) -> Machine:
+    """Measure; the parameters of models with so much ``effort``, or, None, not at all. Raises
+    EnvironmentFailure where an emulated cluster cannot be believed."""
     latency, p99 = 0.0, 0.0
     if cluster.ranks > 1:
         job.ask(f"pingpong 0 {cluster.ranks - 1} 8 20", PATIENCE)
@@ -78,8 +83,8 @@ def probe(cluster: Cluster, job: Job, say: Callable[[str], None]) -> Machine:
         f"barrier {barrier * 1e6:.0f} us, left within {machine.skew * 1e6:.0f} us; "
         f"clocks agree within {machine.clock_error * 1e6:.0f} us"
     )
-    if cluster.ranks > 1:
-        machine = replace(machine, points=_points(cluster, job, jumps, say))
+    if cluster.ranks > 1 and effort:
+        machine = replace(machine, points=_points(cluster, job, jumps, say, effort))
     if jumps:
         say(f"messages take a jump behind {', '.join(map(size_text, jumps))}")
     if len(cluster.ranks_on()) < 2:
@@ -94,7 +99,7 @@ def probe(cluster: Cluster, job: Job, say: Callable[[str], None]) -> Machine:
 
 
 def _points(
-    cluster: Cluster, job: Job, jumps: tuple[int, ...], say: Callable[[str], None]
+    cluster: Cluster, job: Job, jumps: tuple[int, ...], say: Callable[[str], None], effort: str
 ) -> Points:
     speeds = [link.mbit for link in cluster.topology.links]
     slowest = min((speed for speed in speeds if speed), default=None)
@@ -103,7 +108,8 @@ def _points(
         return job.ask(request, PATIENCE)
 
     busy = _busy_seconds if cluster.kind == "emulated" else None
-    points = measure_points(ask, cluster.ranks, jumps, len(cluster.ranks_on()), slowest, busy)
+    hosts = len(cluster.ranks_on())
+    points = measure_points(ask, cluster.ranks, jumps, hosts, slowest, busy, effort)
     modes = [f"{point.mode} {size_text(point.bytes)}" for point in changes(points.sizes)]
     say(
         f"a message takes {points.alpha * 1e6:.0f} us and {points.beta * 1e9:.2f} ns a byte, both "

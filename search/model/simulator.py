@@ -32,7 +32,8 @@ ROOMS = tuple(1 << power for power in range(13, 22))
 
 @dataclass(frozen=True)
 class Cost:
-    """Of a message of so many bytes, in seconds; see struct cost in probes/virtual_mpi.h."""
+    """Of a message of so many bytes, in seconds; see struct cost in
+    probes/model/virtual_ranks.h."""
 
     bytes: int
     send: float

@@ -1,0 +1,289 @@
+"""Measures what single messages cost (points.py), by requests to the measuring job."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from search.measure.points import Burst, Copy, Point, Points
+from search.measure.samples import Interval, median_interval
+
+Ask = Callable[[str], Mapping[str, Any]]
+"""Puts one request to the measuring job (probes/measure.c)."""
+
+Busy = Callable[[], float]
+"""Seconds that this machine's processors have worked so far, together."""
+
+SIZES = (1, 64, 256, 1024, 4096, 16384, 65536)
+"""Bytes of messages."""
+LONGEST = 0.05
+"""Seconds of a message beyond which no larger one is tried."""
+PASSES = {"quick": 1, "normal": 2, "thorough": 3}
+"""Over all sizes, some seconds apart, by effort: a disturbance is in one of them."""
+CALLS = 9
+RUNS = 3
+LEAST_IN_ROW, MOST_IN_ROW, ROW_SECONDS = 3, 20, 0.02
+"""Exchanges in a row, of which the mean counts: as many as take so long."""
+WORK_SECONDS = 0.1
+"""So long do all ranks exchange messages to see how busy processors are."""
+MOST_CALLS = 1000
+TRAINS = (16, 64, 256)
+"""Isends in a row, more and more until SPIKES of them took long."""
+SPIKES = 10
+SPIKE = 4.0
+"""An Isend that takes so many times os_start, and SPIKE_LEAST seconds, is one of large overhead."""
+SPIKE_LEAST = 2e-5
+DELAY = 3e-3
+"""Seconds, beside twice os_g_or, that a receiver comes late."""
+WAITED = 0.7
+"""Of a delay: who needs more of it waited for the other side."""
+WIRE_LEAST = 1.5e-4
+"""Seconds of a message whose time is mostly the wire's."""
+UNCLEAR = {"blocking": "immediate", "rendezvous": "delivered"}
+"""What a shorter message seems to be."""
+LATE_SHARE = 4
+"""One of so many sends must have waited: a receiver that is late in another call takes them in."""
+COPY_BYTES = (4096, 1 << 16, 1 << 20)
+BURST_BYTES = (8192, 32768)
+BURST_CALLS = 5
+MOST_BURSTS = 8
+RATE_SECONDS = 0.02
+
+
+def measure_points(
+    ask: Ask,
+    ranks: int,
+    thresholds: Sequence[int],
+    hosts: int,
+    slowest: float | None,
+    busy: Busy | None = None,
+    effort: str = "normal",
+) -> Points:
+    """Measure between rank 0 and the last, and all together.
+
+    ``thresholds`` are largest messages before the library changes its protocol; ``slowest`` is the
+    slowest cable in Mbit/s, if known; ``busy`` is there where hosts share processors.
+    """
+    sizes = sorted({*SIZES, *thresholds, *(size + 1 for size in thresholds)})
+    passes: list[list[Point]] = []
+    for _ in range(PASSES[effort]):
+        passes.append([])
+        for size in sizes:
+            passes[-1].append(_point(ask, ranks, size, busy))
+            if passes[-1][-1].os_g_or.median > LONGEST:
+                break
+    points = _with_changes(ask, ranks, agreed([quietest(same) for same in zip(*passes)]), busy)
+    alpha, beta = line([(p.bytes, p.os_g_or.median) for p in points])
+    alpha_uni, beta_uni = line([(p.bytes, p.both_ways.median) for p in points])
+    start_send, copy_send = line([(p.bytes, p.os_start.median) for p in points])
+    start_receive, copy_receive = line([(p.bytes, p.or_.median) for p in points])
+    kinds = ("library", "ring", "dissemination", "tournament")
+    bytes_of_rate = max(1 << 16, int((slowest or 1000.0) * 1e6 / 8 * RATE_SECONDS))
+    ask(f"rates {bytes_of_rate}")  # TCP's windows grow only while they are used
+    rates = [bytes_of_rate / s for s in ask(f"rates {bytes_of_rate}")["seconds"]]
+    return Points(
+        tuple(points),
+        {k: median_interval(ask(f"barrier {k} {CALLS}")["seconds"]) for k in kinds},
+        points[0].os_g_or,
+        alpha,
+        beta,
+        alpha_uni,
+        beta_uni,
+        start_send,
+        start_receive,
+        copy_send,
+        copy_receive,
+        tuple(_copies(ask, size) for size in COPY_BYTES),
+        tuple(_bursts(ask, ranks, hosts)),
+        tuple(rates),
+    )
+
+
+def line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
+    """Start-up and slope of the line through times by bytes; relative errors count."""
+    weights = [1 / time**2 for _, time in points]
+    total = sum(weights)
+    x = sum(w * size for w, (size, _) in zip(weights, points)) / total
+    y = sum(w * time for w, (_, time) in zip(weights, points)) / total
+    above = sum(w * (size - x) * (time - y) for w, (size, time) in zip(weights, points))
+    below = sum(w * (size - x) ** 2 for w, (size, _) in zip(weights, points))
+    slope = max(0.0, above / below) if below else 0.0
+    return max(0.0, y - slope * x), slope
+
+
+def quietest(points: Sequence[Point]) -> Point:
+    """One size, measured several times: of each time the smallest, since disturbances only add to
+    it, and of modes the one that was seen most often."""
+    modes = [point.mode for point in points]
+    usual = max(points, key=lambda point: modes.count(point.mode))
+
+    def least(name: str) -> Interval:
+        times: list[Interval] = [getattr(point, name) for point in points]
+        return min(times, key=lambda time: time.median)
+
+    return replace(
+        usual,
+        os_g_or=least("os_g_or"),
+        or_=least("or_"),
+        os_start=least("os_start"),
+        gap=least("gap"),
+        both_ways=least("both_ways"),
+        all_at_once=least("all_at_once"),
+        each=least("each"),
+        work=min(point.work for point in points),
+    )
+
+
+def _point(ask: Ask, ranks: int, size: int, busy: Busy | None) -> Point:
+    pair = f"0 {ranks - 1} {size}"
+    ask(f"pingpong {pair} 5")
+    one_way = median_interval(ask(f"pingpong {pair} {CALLS}")["seconds"])
+    receive, start, mode = _late(ask, pair, one_way.median)
+    row = min(MOST_IN_ROW, max(LEAST_IN_ROW, round(ROW_SECONDS / one_way.median)))
+    both = [ask(f"exchange {pair} {row}")["seconds"][0] for _ in range(RUNS)]
+    every = [ask(f"neighbours {size} {row}")["seconds"][0] for _ in range(RUNS)]
+    starts, each = _train(ask, pair, one_way.median)
+    return Point(
+        size,
+        one_way,
+        receive,
+        start,
+        _difference(one_way, receive, start),
+        median_interval(both),
+        median_interval(every),
+        each,
+        _work(ask, ranks, size, statistics.median(every), busy) if busy else 0.0,
+        mode,
+        *pattern(starts),
+    )
+
+
+def _late(ask: Ask, pair: str, one_way: float) -> tuple[Interval, Interval, str]:
+    """A receiver that comes late: or, os_start, and the mode of the send."""
+    delay = min(1.0, DELAY + 2 * one_way)
+    times = ask(f"delayed {pair} {round(delay * 1e6)} {CALLS}")
+    receive, start = median_interval(times["receive"]), median_interval(times["start"])
+    end = sorted(times["end"])[-1 - len(times["end"]) // LATE_SHARE]
+    return receive, start, mode_of(one_way, receive.median, start.median, end, delay)
+
+
+def _work(ask: Ask, ranks: int, size: int, seconds: float, busy: Busy) -> float:
+    """Seconds of processors for one of the messages of all ranks at once."""
+    calls = max(1, min(MOST_CALLS, round(WORK_SECONDS / seconds)))
+    before = busy()
+    ask(f"neighbours {size} {calls}")
+    return (busy() - before) / (calls * ranks)
+
+
+def _with_changes(ask: Ask, ranks: int, points: Sequence[Point], busy: Busy | None) -> list[Point]:
+    """The same, with the sizes on both sides of each change of mode."""
+    found = [points[0]]
+    for point in points[1:]:
+        low, high = found[-1].bytes, point.bytes
+        while found[-1].mode != point.mode and high - low > 1:
+            middle = (low + high) // 2
+            mode = _late(ask, f"0 {ranks - 1} {middle}", point.os_g_or.median)[2]
+            low, high = (middle, high) if mode == found[-1].mode else (low, middle)
+        if found[-1].mode != point.mode and low > found[-1].bytes:
+            found.append(replace(_point(ask, ranks, low, busy), mode=found[-1].mode))
+        if found[-1].mode != point.mode and high < point.bytes:
+            found.append(replace(_point(ask, ranks, high, busy), mode=point.mode))
+        found.append(point)
+    return found
+
+
+def _difference(whole: Interval, *parts: Interval) -> Interval:
+    """What is left of a time without its parts; not below 0."""
+    low = whole.low - sum(part.high for part in parts)
+    high = whole.high - sum(part.low for part in parts)
+    middle = whole.median - sum(part.median for part in parts)
+    return Interval(max(0.0, low), max(0.0, middle), max(0.0, high))
+
+
+def mode_of(one_way: float, receive: float, start: float, end: float, delay: float) -> str:
+    """Which of MODES a send is in, when its receiver came ``delay`` late; all in seconds. Where the
+    wire takes no time to speak of, immediate stands for blocking, too, and delivered for
+    rendezvous."""
+    is_long = one_way > WIRE_LEAST
+    if is_long and start > WAITED * one_way:
+        return "blocking"
+    if end < WAITED * delay:
+        return "immediate"
+    # what had been under way before the receive began is there at once
+    return "rendezvous" if is_long and receive > WAITED * one_way else "delivered"
+
+
+def agreed(points: Sequence[Point]) -> list[Point]:
+    """The same; but a size that differs from both of its neighbours, which agree, was a disturbed
+    one, and short messages that cannot tell are as the long ones above them."""
+    found = list(points)
+    for i in range(1, len(found) - 1):
+        before, after = found[i - 1].mode, found[i + 1].mode
+        if before == after != found[i].mode:
+            found[i] = replace(found[i], mode=after)
+    for i in reversed(range(len(found) - 1)):
+        mine = UNCLEAR.get(found[i + 1].mode)
+        if found[i].os_g_or.median < WIRE_LEAST and found[i].mode == mine:
+            found[i] = replace(found[i], mode=found[i + 1].mode)
+    return found
+
+
+def _train(ask: Ask, pair: str, one_way: float) -> tuple[list[float], Interval]:
+    """Seconds of each Isend of a row, the median of several rows; and of one of its messages from
+    start to end."""
+    starts: list[float] = []
+    each = Interval(one_way, one_way, one_way)
+    for count in TRAINS:
+        if starts and count * each.median > LONGEST:
+            break
+        rows = [ask(f"isends {pair} {count}") for _ in range(RUNS)]
+        starts = [statistics.median(times) for times in zip(*(row["start"] for row in rows))]
+        each = median_interval([row["all"][0] / count for row in rows])
+        if sum(time > _large(starts) for time in starts) >= SPIKES:
+            break
+    return starts, each
+
+
+def _large(starts: Sequence[float]) -> float:
+    return max(SPIKE_LEAST, SPIKE * statistics.median(starts))
+
+
+def pattern(starts: Sequence[float]) -> tuple[int, float, float, float]:
+    """initial_interval, os_spike, mid_interval and os_mid of Isends in a row; without spikes all
+    Isends from half of the first one's time on are of the initial interval."""
+    large = [i for i, time in enumerate(starts) if i and time > _large(starts)]
+    if len(large) < 2:
+        cheap = next((i for i, time in enumerate(starts) if time < starts[0] / 2), len(starts))
+        return cheap, 0.0, 0.0, statistics.median(starts[cheap:] or starts)
+    gaps = [b - a - 1 for a, b in zip(large, large[1:])]
+    between = [t for i, t in enumerate(starts) if i > large[0] and i not in large]
+    return (
+        large[0],
+        statistics.mean(starts[i] for i in large),
+        statistics.mean(gaps),
+        statistics.median(between or starts),
+    )
+
+
+def _copies(ask: Ask, size: int) -> Copy:
+    def seconds(together: int) -> Interval:
+        times = ask(f"copies {size} {CALLS} {together}")["seconds"]
+        return median_interval([time / size for time in times])
+
+    return Copy(size, seconds(0), seconds(1))
+
+
+def _bursts(ask: Ask, ranks: int, hosts: int) -> list[Burst]:
+    """More and more senders, where there are others than rank 0's host."""
+    if hosts < 2:
+        return []
+    step = max(1, (ranks - 1) // MOST_BURSTS)
+    found = []
+    for size in BURST_BYTES:
+        for senders in range(1, ranks, step):
+            answer = ask(f"burst {senders} {size} {BURST_CALLS}")
+            lost = sum(count for _, count in answer["resent"]) / BURST_CALLS
+            found.append(Burst(senders, size, median_interval(answer["seconds"]), lost))
+    return found
