@@ -18,8 +18,9 @@ Busy = Callable[[], float]
 
 SIZES = (1, 64, 256, 1024, 4096, 16384, 65536)
 """Bytes of messages."""
-LONGEST = 0.05
-"""Seconds of a message beyond which no larger one is tried."""
+LONGEST = 0.02
+"""Seconds that no message of more than LEAST_LARGE bytes is expected to take."""
+LEAST_LARGE = 4096
 PASSES = {"quick": 1, "normal": 2, "thorough": 3}
 """Over all sizes, some seconds apart, by effort: a disturbance is in one of them."""
 CALLS = 9
@@ -29,7 +30,7 @@ LEAST_IN_ROW, MOST_IN_ROW, ROW_SECONDS = 3, 20, 0.02
 WORK_SECONDS = 0.1
 """So long do all ranks exchange messages to see how busy processors are."""
 MOST_CALLS = 1000
-TRAINS = (16, 64, 256)
+TRAINS, TRAIN_SECONDS = (16, 64, 256), 0.03
 """Isends in a row, more and more until SPIKES of them took long."""
 SPIKES = 10
 SPIKE = 4.0
@@ -71,9 +72,11 @@ def measure_points(
     for _ in range(PASSES[effort]):
         passes.append([])
         for size in sizes:
+            if passes[-1] and size > LEAST_LARGE:
+                before = passes[-1][-1]
+                if before.os_g_or.median * size / before.bytes > LONGEST:
+                    break
             passes[-1].append(_point(ask, ranks, size, busy))
-            if passes[-1][-1].os_g_or.median > LONGEST:
-                break
     points = _with_changes(ask, ranks, agreed([quietest(same) for same in zip(*passes)]), busy)
     alpha, beta = line([(p.bytes, p.os_g_or.median) for p in points])
     alpha_uni, beta_uni = line([(p.bytes, p.both_ways.median) for p in points])
@@ -236,7 +239,7 @@ def _train(ask: Ask, pair: str, one_way: float) -> tuple[list[float], Interval]:
     starts: list[float] = []
     each = Interval(one_way, one_way, one_way)
     for count in TRAINS:
-        if starts and count * each.median > LONGEST:
+        if starts and count * each.median > TRAIN_SECONDS:
             break
         rows = [ask(f"isends {pair} {count}") for _ in range(RUNS)]
         starts = [statistics.median(times) for times in zip(*(row["start"] for row in rows))]
