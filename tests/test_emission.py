@@ -1,6 +1,8 @@
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -108,7 +110,12 @@ def test_emitted_c_and_our_own_are_formatted(catalogue, generic, tmp_path):
     (tmp_path / "shipped.c").write_text(emit_c(generic, catalogue, TEMPLATES))
     ours = [*ROOT.glob("probes/**/*.[ch]"), *ROOT.glob("tests/*.c"), *ROOT.glob("doc/examples/*.c")]
     done = subprocess.run(
-        ["clang-format", "--dry-run", "-Werror", *map(str, [*tmp_path.glob("*.c"), *ours])],
+        [
+            Path(sys.executable).with_name("clang-format"),
+            "--dry-run",
+            "-Werror",
+            *map(str, [*tmp_path.glob("*.c"), *ours]),
+        ],
         capture_output=True,
         text=True,
         check=False,

@@ -83,19 +83,18 @@ def probe(
         f"barrier {barrier * 1e6:.0f} us, left within {machine.skew * 1e6:.0f} us; "
         f"clocks agree within {machine.clock_error * 1e6:.0f} us"
     )
-    if cluster.ranks > 1 and effort:
-        machine = replace(machine, points=_points(cluster, job, jumps, say, effort))
     if jumps:
         say(f"messages take a jump behind {', '.join(map(size_text, jumps))}")
-    if len(cluster.ranks_on()) < 2:
-        return machine
-    if job.phases:
+    if job.phases and len(cluster.ranks_on()) > 1:
         gap = job.phases / job.least_phases
         share = "the least there can be" if gap == 1 else f"{gap:.2f} times the least there can be"
         say(f"contention-free in {job.phases} phases, {share}")
-    if cluster.kind != "emulated":
-        return machine
-    return _null_tests(cluster, job, machine, say)
+    if cluster.kind == "emulated" and len(cluster.ranks_on()) > 1:
+        machine = _null_tests(cluster, job, machine, say)
+    # Only now: bursts leave TCP's windows small, and a whole stream would suffer from it.
+    if cluster.ranks > 1 and effort:
+        machine = replace(machine, points=_points(cluster, job, jumps, say, effort))
+    return machine
 
 
 def _points(

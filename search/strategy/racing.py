@@ -172,7 +172,10 @@ def _race(cells: Cells, task: Task, block: int, worst: float) -> Search:
     if cell.drifted():
         yield Restart(task.ranks, block, "times drifted by more than 5 %")
         cell.rounds.clear()
-        yield from _settle(cell, leaders, task)
+        again = [task.variants[0], *(v for v in leaders if v != task.variants[0])]
+        for _ in range(GROSS_ROUNDS):  # one alone is settled at once
+            again = yield from play(cell, again)
+        yield from _settle(cell, again, task)
 
 
 def entrants(
@@ -193,7 +196,7 @@ def entrants(
     promise = {
         v: promises.of(v, block) if v in seen else model.promise(v) or promises.of(v, block)
         for v in known
-        if least[v] <= HOPELESS * best and not model.is_hopeless(v)
+        if least[v] <= HOPELESS * best and (v in sure or not model.is_hopeless(v))
     }
     ranked = sorted(promise, key=lambda v: (promise[v], v.simplicity))
     first = {v.kind: v for v in reversed(ranked)}
