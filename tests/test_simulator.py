@@ -10,10 +10,12 @@ from search.cluster.topology_file import parse_conf
 from search.decision import hashed_tree
 from search.emission import emit_c, emit_h
 from search.errors import EnvironmentFailure
-from search.model.simulator import Cost, Simulator, World
+from search.measure.points import Copy
+from search.model.simulator import Cost, Simulator, World, make_world
 from search.toolchain import TEMPLATES
 
 from .conftest import ROOT
+from .test_expectation import ONE, points
 
 RATE = 12.5e6
 FRAME = 90 + 24
@@ -184,3 +186,19 @@ def test_its_end_is_noticed(program, tmp_path):
     with pytest.raises(EnvironmentFailure, match="cannot run"):
         Simulator(tmp_path / "nothing", world())
     assert ROOT.exists()
+
+
+def test_hosts_are_found_in_the_tree_by_their_short_names():
+    """A host file may have domains where the switches' file has none; and a speed that nobody knows
+    is what the host was seen to send."""
+    tree = parse_conf("SwitchName=s0 Nodes=a,b Switches=s1\nSwitchName=s1 Nodes=c", "here")
+    cluster = Cluster("remote", tuple(Host(f"{h}.site", 2) for h in "abc"), 6, tree)
+    seen = replace(points(), rates=(1e7, 2e7, 3e7, 1e7, 4e7, 1e7), copies=(Copy(1, ONE, ONE),))
+    made = make_world(cluster, seen)
+    homes = [place for place, _ in made.ranks]
+    assert homes[0::2] == homes[1::2] and len(set(homes)) == 3
+    payload = [made.links[place][1] * PAYLOAD_SHARE for place in homes[0::2]]
+    assert payload == pytest.approx([2e7, 3e7, 4e7])
+    assert made.links[0][0] == -1 and all(
+        0 <= parent < i for i, (parent, _) in enumerate(made.links) if i
+    )

@@ -54,12 +54,14 @@ class Topology:
 class Node:
     """A switch or host (then with its name) of a flattened tree; parents come first.
 
-    ``capacity`` is the speed of the cable to the parent as a multiple of the slowest cable's.
+    ``capacity`` is the speed of the cable to the parent as a multiple of the slowest cable's,
+    ``mbit`` that speed, if it is known.
     """
 
     parent: int
     capacity: int
     host: str | None
+    mbit: float | None = None
 
 
 def flatten(topology: Topology) -> tuple[Node, ...]:
@@ -78,7 +80,7 @@ def flatten(topology: Topology) -> tuple[Node, ...]:
             is_switch = name in below
             capacity = min(MOST_CAPACITY, max(1, int((link.mbit or slowest) / slowest)))
             places[name] = len(nodes)
-            nodes.append(Node(places[upper], capacity, None if is_switch else name))
+            nodes.append(Node(places[upper], capacity, None if is_switch else name, link.mbit))
             if is_switch:
                 waiting.append(name)
     return tuple(nodes)

@@ -1,8 +1,8 @@
 """The schedule model (Vadhiyar, Fagg and Dongarra, section 4.3): calls in virtual time.
 
-probes/simulate.c runs the bodies themselves among ranks, processors, ports and TCP connections that
-exist in virtual time only. What they cost is taken from the measured parameters of single messages
-(search/measure/points.py), and adjusted until these come out of it again.
+probes/model/simulate.c runs the bodies themselves among ranks, processors, ports and TCP
+connections that exist in virtual time only. What they cost is taken from the measured parameters of
+single messages (search/measure/points.py), and adjusted until these come out of it again.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from search.algorithm import Variant
+from search.cluster.hostlist import short_name
 from search.cluster.hosts import Cluster
 from search.cluster.netns import BURST
-from search.cluster.topology import PAYLOAD_SHARE
+from search.cluster.topology import PAYLOAD_SHARE, Node, flatten
 from search.errors import EnvironmentFailure
 from search.measure.points import Point, Points
 from search.measure.samples import Sample
 
 WARMUPS, CALLS = 4, 4
 """Of a prediction: TCP's windows are what earlier calls left."""
+NO_CABLE = 1e15
+"""Bytes a second of the top's cable, which nothing crosses."""
 ROOMS = tuple(1 << power for power in range(13, 22))
 """Bytes that a port may hold, where nobody says how many it does."""
 
@@ -87,7 +90,7 @@ class Simulator:
     """Predicts calls on one cluster. A context manager: its process ends with it."""
 
     def __init__(self, program: Path, world: World) -> None:
-        """``program`` is probes/simulate.c around all bodies."""
+        """``program`` is probes/model/simulate.c around all bodies."""
         self.world = world
         try:
             self._process = subprocess.Popen(
@@ -125,7 +128,7 @@ class Simulator:
         return sample.seconds
 
     def ask(self, request: str) -> Mapping[str, Any]:
-        """Put one request, as probes/simulate.c has them."""
+        """Put one request, as probes/model/simulate.c has them."""
         self._say(request)
         assert self._process.stdout
         line = self._process.stdout.readline()
@@ -164,23 +167,20 @@ def calibrated(program: Path, cluster: Cluster, points: Points) -> Simulator:
 
 def make_world(cluster: Cluster, points: Points) -> World:
     """The cluster as it stands, with costs as they were measured, and no latency."""
-    topology, is_emulated = cluster.topology, cluster.kind == "emulated"
-    hosts = cluster.host_of_rank()
+    is_emulated = cluster.kind == "emulated"
+    hosts = [short_name(host) for host in cluster.host_of_rank()]
     payload = _payload(hosts, points)
     fastest = max(payload.values(), default=1e9)
-    lowers = {link.lower for link in topology.links}
-    top = next(switch for switch in topology.switches if switch not in lowers)
-    places, links = {top: 0}, [(-1, 1e15)]
-    while len(links) <= len(topology.links):
-        for link in topology.links:
-            if link.lower in places or link.upper not in places:
-                continue
-            rate = payload.get(link.lower, fastest) / PAYLOAD_SHARE
-            places[link.lower] = len(links)
-            links.append((places[link.upper], link.mbit * 1e6 / 8 if link.mbit else rate))
+    nodes = flatten(cluster.topology)
+    places = {short_name(node.host or ""): place for place, node in enumerate(nodes)}
+
+    def rate(node: Node) -> float:
+        seen = payload.get(short_name(node.host or ""), fastest) / PAYLOAD_SHARE
+        return node.mbit * 1e6 / 8 if node.mbit else seen
+
     spiked = [p for p in points.sizes if p.mode == "immediate" and p.mid_interval]
     return World(
-        tuple(links),
+        ((-1, NO_CABLE), *((node.parent, rate(node)) for node in nodes[1:])),
         tuple((places[host], host) for host in hosts),
         tuple(_cost(point, points) for point in points.sizes),
         cluster.buffer,
