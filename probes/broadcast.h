@@ -52,22 +52,21 @@ static inline int broadcast(enum broadcast_tree tree, char *buffer, int bytes, i
     PMPI_Comm_size(comm, &p);
     const int children = broadcast_children(tree, p, own, child, &parent);
     const int segments = (bytes - 1) / segment + 1;
+    const int last = bytes - (segments - 1) * segment; /* bytes of the last one */
     const size_t room = (size_t)segments * (size_t)(children + 1);
     MPI_Request *requests = (MPI_Request *)malloc(room * sizeof *requests), *sends;
     if (!requests)
         return MPI_ERR_NO_MEM;
     sends = requests + segments;
     for (int i = 0; parent >= 0 && i < segments; i++)
-        PMPI_Irecv(buffer + (size_t)i * (size_t)segment,
-                   i < segments - 1 ? segment : bytes - i * segment, MPI_BYTE, parent,
-                   BROADCAST_TAG, comm, &requests[i]);
+        PMPI_Irecv(buffer + (size_t)i * (size_t)segment, i < segments - 1 ? segment : last,
+                   MPI_BYTE, parent, BROADCAST_TAG, comm, &requests[i]);
     for (int i = 0; i < segments; i++) {
         if (parent >= 0)
             PMPI_Wait(&requests[i], MPI_STATUS_IGNORE);
         for (int c = 0; c < children; c++)
-            PMPI_Isend(buffer + (size_t)i * (size_t)segment,
-                       i < segments - 1 ? segment : bytes - i * segment, MPI_BYTE, child[c],
-                       BROADCAST_TAG, comm, &sends[posted++]);
+            PMPI_Isend(buffer + (size_t)i * (size_t)segment, i < segments - 1 ? segment : last,
+                       MPI_BYTE, child[c], BROADCAST_TAG, comm, &sends[posted++]);
     }
     PMPI_Waitall(posted, sends, MPI_STATUSES_IGNORE);
     free(requests);

@@ -41,6 +41,7 @@
 
 #include "broadcast.h"
 #include "forced.h"
+#include "neighbours.h"
 #include "oracle.h"
 #include "points.h"
 #include "quiet.h"
@@ -187,22 +188,17 @@ static void time_target(void)
         answer_text("error", too_much_scratch);
 }
 
-static char expected_byte(int i)
-{
-    return (char)(1 + (7u * (unsigned)i + request.number) % 127);
-}
-
 /* Whether every rank gets what rank 0 broadcasts; the same on all of them. */
 static int broadcast_is_right(void)
 {
-    const int n = (int)request.size;
-    int right = 1;
-    reserve_arena((size_t)n);
-    for (int i = 0; i < n; i++)
-        arena.memory[i] = team.rank == 0 ? expected_byte(i) : 0;
-    right = call_bytes(NULL, arena.memory);
-    for (int i = 0; i < n; i++)
-        right &= arena.memory[i] == expected_byte(i);
+    const size_t n = (size_t)request.size;
+    int right;
+    reserve_arena(n);
+    char *got = arena.memory, *expected = got + n;
+    oracle_stream((unsigned char *)expected, n, request.number, 0, 0);
+    for (size_t i = 0; i < n; i++)
+        got[i] = team.rank == 0 ? expected[i] : (char)~expected[i];
+    right = call_bytes(NULL, got) && memcmp(got, expected, n) == 0;
     PMPI_Allreduce(MPI_IN_PLACE, &right, 1, MPI_INT, MPI_MIN, team.harness);
     return right;
 }
@@ -280,22 +276,13 @@ static void record_call(void)
 }
 #endif
 
-/* The ranks behind and before this one, switch after switch where that is known: no cable is then
- * crossed twice. */
 static void find_neighbours(int *to, int *from)
 {
-    const int *order = NULL;
-    int number = team.rank;
+    const int *rankings = NULL;
 #ifdef ATALL_EVERY
-    order = rows ? NULL : team.mine[0].state->rankings;
-    number = order ? order[2 * team.ranks + team.rank] : team.rank;
+    rankings = rows ? NULL : team.mine[0].state->rankings;
 #endif
-    *to = (number + 1) % team.ranks;
-    *from = (number - 1 + team.ranks) % team.ranks;
-    if (order) {
-        *to = order[*to];
-        *from = order[*from];
-    }
+    neighbours_of(rankings, team.ranks, team.rank, to, from);
 }
 
 /* The rank half of all away; nobody for the last one of an odd number. */

@@ -32,6 +32,7 @@
 #undef memset
 
 #include "broadcast.h"
+#include "neighbours.h"
 
 enum { LINE = 4096, MOST_NODES = 65536, MOST_CALLS = 1000, MOST_BYTES = 1 << 30 };
 
@@ -164,13 +165,11 @@ static void ping_pong(int rank)
 
 static void meet_neighbours(int rank)
 {
-    const int p = world.ranks, *order = states[rank]->rankings;
-    int number = order ? order[2 * p + rank] : rank;
-    int to = (number + 1) % p, from = (number + p - 1) % p;
+    int to, from;
+    neighbours_of(states[rank]->rankings, world.ranks, rank, &to, &from);
     for (int i = 0; i < request.row_length; i++)
-        PMPI_Sendrecv(world.blocks, request.size, MPI_BYTE, order ? order[to] : to, 1, world.blocks,
-                      request.size, MPI_BYTE, order ? order[from] : from, 1, everybody,
-                      MPI_STATUS_IGNORE);
+        PMPI_Sendrecv(world.blocks, request.size, MPI_BYTE, to, 1, world.blocks, request.size,
+                      MPI_BYTE, from, 1, everybody, MPI_STATUS_IGNORE);
 }
 
 static void burst(int rank)
