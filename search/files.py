@@ -1,10 +1,12 @@
-"""Files written so that the old one stays until the new one is whole."""
+"""Files: written so that the old one stays until the new one is whole, read if they are."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 from search.errors import EnvironmentFailure
 
@@ -23,3 +25,11 @@ def write_whole(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             aside.unlink(missing_ok=True)
         raise EnvironmentFailure(f"cannot write {path}: {error.strerror}") from error
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; an empty one if there is none, or it is damaged."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}

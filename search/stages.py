@@ -43,11 +43,11 @@ from search.verbs import INSTALLATION
 from search.workplace import (
     PRESETS,
     Workplace,
+    build_simulator,
     read_identity,
     read_presets,
     sizes_of,
     start_job,
-    start_simulator,
 )
 
 PLAIN_WIDTH = 160
@@ -417,9 +417,10 @@ def model_stage(console: Console, place: Workplace, catalogue: Catalogue) -> Non
     machine = read_machine(place.machine)
     if cluster.grid or not (machine and machine.points):
         raise UserError("no model: 'make probe' measures its parameters, not of a grid")
+    start = build_simulator(place, cluster, tools, machine.points)
     for ranks in settings["ranks"]:
         mine = [cell for cell in cells.values() if cell.ranks == ranks]
-        with start_simulator(place, cluster, tools, ranks, machine.points) as simulator:
+        with start(ranks) as simulator:
             found = [agreement(cell, predictions(cell, simulator.predict)) for cell in mine]
         rows = [row for row in found if row]
         if not rows:
@@ -442,7 +443,7 @@ def broadcasts_stage(
         raise UserError("broadcasts need 2 ranks and more")
     journal = Journal(place.build / "broadcasts.jsonl", digest(site.fingerprint(job.library, "")))
     formulas = partial(completion, ranks=ranks, points=machine.points)
-    with start_simulator(place, cluster, site.tools, ranks, machine.points) as simulator:
+    with build_simulator(place, cluster, site.tools, machine.points)(ranks) as simulator:
         models = {
             "schedules": simulator.broadcast_seconds,
             "MagPIe": lambda tree, size, segment: formulas(tree, size=size, segment=segment),

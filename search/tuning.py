@@ -16,7 +16,7 @@ from search.cluster.hostlist import short_name
 from search.cluster.hosts import Cluster, read_cluster
 from search.cluster.site import Site, digest
 from search.errors import EnvironmentFailure
-from search.files import write_whole
+from search.files import read_object, write_whole
 from search.measure.gates import Gates
 from search.measure.job import Job
 from search.measure.journal import Journal
@@ -28,7 +28,7 @@ from search.progress import Display, size_text
 from search.strategy import STRATEGIES
 from search.strategy.elimination import undecided
 from search.strategy.request import EFFORTS, Cells, Task, expects_nothing
-from search.workplace import Workplace, sizes_of, start_simulator
+from search.workplace import Workplace, build_simulator, sizes_of
 
 CHOOSE_PATIENCE = 60.0
 
@@ -115,10 +115,10 @@ def models_of(
     if not site.cluster.grid and machine and machine.points:
         points = start_model(place.model, journal.fingerprint, machine.points, journal.records)
         try:
+            start = build_simulator(place, site.cluster, site.tools, points)
             for ranks in wanted:
                 if ranks > 1:
-                    simulator = start_simulator(place, site.cluster, site.tools, ranks, points)
-                    found[ranks] = Expectations(simulator, ranks)
+                    found[ranks] = Expectations(start(ranks), ranks)
         except EnvironmentFailure as error:
             console.print(f"tune: there is no model: {error}")
     try:
@@ -197,10 +197,7 @@ def compare_fingerprint(
     console: Console, place: Workplace, fields: Mapping[str, object], journal: Journal
 ) -> None:
     """Say what changed since the last tuning, and keep the fingerprint."""
-    try:
-        before = json.loads(place.identity.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        before = {}
+    before = read_object(place.identity)
     after = json.loads(json.dumps(fields))
     changed = [key for key in {**after, **before} if after.get(key) != before.get(key)]
     if before and changed and journal.foreign and not journal.records:

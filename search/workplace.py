@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,12 +59,14 @@ def start_job(
     return site.start_job(place.build / program)
 
 
-def start_simulator(
-    place: Workplace, cluster: Cluster, tools: Toolchain, ranks: int, points: Points
-) -> Simulator:
-    """Build the schedule model of the first so many ranks, adjusted to what the probe saw."""
-    tools.compile_simulator(place.build / "catalogue.c", place.build / "simulate")
-    return calibrated(place.build / "simulate", replace(cluster, ranks=ranks), points)
+def build_simulator(
+    place: Workplace, cluster: Cluster, tools: Toolchain, points: Points
+) -> Callable[[int], Simulator]:
+    """Build the schedule model; what starts it for the first so many ranks, adjusted to what the
+    probe saw."""
+    program = place.build / "simulate"
+    tools.compile_simulator(place.build / "catalogue.c", program)
+    return lambda ranks: calibrated(program, replace(cluster, ranks=ranks), points)
 
 
 def read_identity(place: Workplace) -> dict[str, Any]:

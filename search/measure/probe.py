@@ -229,14 +229,17 @@ def _alltoall_busy(cluster: Cluster, job: Job) -> float:
 
 def _busy_share(before: list[int], after: list[int]) -> float:
     total = sum(after) - sum(before)
-    idle = after[3] + after[4] - before[3] - before[4]
-    return 1 - idle / total if total else 0.0
+    return (_busy_ticks(after) - _busy_ticks(before)) / total if total else 0.0
+
+
+def _busy_ticks(times: list[int]) -> int:
+    """All but idle and waiting for disks."""
+    return sum(times) - times[3] - times[4]
 
 
 def _busy_seconds() -> float:
     """That all processors have worked so far."""
-    times = _processor_times()
-    return (sum(times) - times[3] - times[4]) / os.sysconf("SC_CLK_TCK")
+    return _busy_ticks(_processor_times()) / os.sysconf("SC_CLK_TCK")
 
 
 def _processor_times() -> list[int]:

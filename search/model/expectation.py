@@ -9,7 +9,7 @@ from typing import Any
 
 from search.algorithm import Variant
 from search.errors import EnvironmentFailure
-from search.files import write_whole
+from search.files import read_object, write_whole
 from search.measure.points import Points, as_json, of_json
 from search.measure.samples import score
 from search.model.simulator import Simulator
@@ -18,7 +18,7 @@ from search.strategy.request import Expectation
 MOST_BYTES = 1 << 22
 """Of all blocks of a call: larger ones take too long to predict, and are as their smaller ones."""
 FRAME = 114
-"""Bytes that a block takes beside its own, at the most, where it is one frame."""
+"""Bytes that a block takes beside its own, where it is one frame: WIRE and HEADER of the model."""
 
 
 class Expectations:
@@ -73,7 +73,7 @@ class Expectations:
 def start_model(path: Path, fingerprint: str, points: Points, recorded: Sequence[object]) -> Points:
     """The parameters of a tuning's model, kept in a file. One of which something is ``recorded``
     has those with which it began: it expects the same as if it had not been interrupted."""
-    content = _read(path)
+    content = read_object(path)
     if recorded and content.get("fingerprint") == fingerprint:
         try:
             return of_json(content["points"])
@@ -86,22 +86,15 @@ def start_model(path: Path, fingerprint: str, points: Points, recorded: Sequence
 def keep(path: Path, expectations: Iterable[Expectations]) -> None:
     """Add to the file what was expected: ranks, block, label, seconds."""
     lines = [line for each in expectations for line in each.lines]
-    _write(path, {**_read(path), "predicted": lines})
+    _write(path, {**read_object(path), "predicted": lines})
 
 
 def read_predictions(path: Path) -> dict[tuple[int, int, str], float]:
     """What ``keep`` kept: seconds by ranks, block and label."""
     try:
-        lines = _read(path).get("predicted", [])
+        lines = read_object(path).get("predicted", [])
         return {(int(n), int(b), str(label)): float(s) for n, b, label, s in lines}
     except (ValueError, TypeError):
-        return {}
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
         return {}
 
 

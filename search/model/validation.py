@@ -15,9 +15,7 @@ from search.algorithm import Variant
 from search.measure.samples import Sample, score
 from search.progress import size_text
 from search.strategy.cell import EQUAL, Cell
-
-FIRST = 3
-"""So many of a model's ranking are those that one would time."""
+from search.strategy.racing import FIRST
 
 Predict = Callable[[Variant, int], "Sample | None"]
 """What a variant does at a block, in bytes to each peer; None: the model cannot tell."""
