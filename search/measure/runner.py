@@ -200,7 +200,7 @@ class MeasuringRunner:
         try:
             sample = self._visits.visit(variant, place)
         except JobLost as loss:
-            self._visits.lose()
+            self._lose(variant.label, place, loss)
             self._blame([loss])
             return False
         return isinstance(sample, Sample) and bool(
@@ -213,7 +213,7 @@ class MeasuringRunner:
             answer = self._visits.look(place[0])
             self._idle_loss = False
         except JobLost as loss:
-            self._visits.lose()
+            self._lose("idle", place, loss)
             self._blame([loss])
             if self._idle_loss:
                 raise EnvironmentFailure(f"the idle job is lost again: {loss}") from loss
@@ -310,8 +310,9 @@ class MeasuringRunner:
                 "configure again, which goes on where it stopped"
             ) from loss
 
-    def _lose(self, label: str, place: Place, loss: JobLost) -> None:
-        self._watcher.say(f"{label} at {place[1]} B: {loss}; the job is restarted")
+    def _lose(self, doing: str, place: Place, loss: JobLost) -> None:
+        """Say what the job was doing when it was lost, and end it."""
+        self._watcher.say(f"{doing} at {place[1]} B: {loss}; the job is restarted")
         self._visits.lose()
 
     def _check_time(self, variant: Variant, place: Place) -> None:
