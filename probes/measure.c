@@ -18,12 +18,16 @@
  *                                        the order of the switches
  *     pingpong FROM TO BYTES CALLS       {"seconds": [...]}, one way
  *     barrier KIND CALLS                 {"seconds": [...]}: of the library, or ring, dissemination
- * or tournament as bodies have them delayed FROM TO BYTES MICROSECONDS CALLS a receiver that comes
- * late: see points.h isends FROM TO BYTES CALLS         {"start": [...], "all": [s]} exchange FROM
- * TO BYTES CALLS       {"seconds": [s]}: both ways at once, so often in a row neighbours BYTES
- * CALLS             the same of all ranks, each with the next and the one before rates BYTES
- * {"seconds": [...]}: a message from each rank to the next one burst SENDERS BYTES CALLS that many
- * ranks send to rank 0 at once broadcast TREE BYTES SEGMENT WARMUPS CALLS
+ *                                        or tournament as bodies have them
+ *     delayed FROM TO BYTES MICROSECONDS CALLS
+ *                                        a receiver that comes late: see points.h
+ *     isends FROM TO BYTES CALLS         {"start": [...], "all": [s]}
+ *     exchange FROM TO BYTES CALLS       {"seconds": [s]}: both ways at once, so often in a row
+ *     neighbours BYTES CALLS             the same of all ranks, each with the next and the one
+ *                                        before
+ *     rates BYTES                        {"seconds": [...]}: a message from each rank to the next
+ *     burst SENDERS BYTES CALLS          that many ranks send to rank 0 at once
+ *     broadcast TREE BYTES SEGMENT WARMUPS CALLS
  *                                        {"seconds": [...]}: see broadcast.h
  *     copies BYTES CALLS ALL             in memory, of rank 0 alone (0) or of all ranks at once (1)
  *     quit

@@ -2,23 +2,45 @@
  * The schedule model: predicts how long calls take by running them in virtual time (Vadhiyar, Fagg
  * and Dongarra 4.3). One process; it takes lines on standard input. The cluster first:
  *
- *     node PARENT RATE ROOM BURST        a switch or host, parents first, -1: the top; bytes a
- * second on its cable, that a port of it queues (0: any number), and that pass at once after a
- * pause rank NODE HOST                     where the next rank is cost BYTES SEND RECEIVE LATENCY
- * MODE FIRST MIDDLE SPIKE GAPS of a message, seconds: at work on either side, beside the wire; when
- * its send is over; of many sends (virtual_ranks.h) copy SECONDS                       of a byte
- *     buffered BYTES                     that a sender's socket holds
- *     processors N                       that all ranks share; 0: each has its own
+ *     node PARENT RATE ROOM BURST
+ *         a switch or host, parents first, -1: the top; bytes a second on its cable, bytes that a
+ *         port of it queues (0: any number), and that pass at once after a pause
+ *
+ *     rank NODE HOST
+ *         where the next rank is
+ *
+ *     cost BYTES SEND RECEIVE LATENCY MODE FIRST MIDDLE SPIKE GAPS BESIDE
+ *         of a message (struct cost in virtual_ranks.h)
+ *
+ *     copy SECONDS
+ *         of a byte
+ *
+ *     buffered BYTES
+ *         that a sender's socket holds
+ *
+ *     processors N
+ *         that all ranks share; 0: each has its own
  *
  * then, each answered with one JSON line {"seconds": [...], "resent": n, "timeouts": n}:
  *
- *     lossless N                         1: from here on ports have room for everything; 0: no more
- *     predict LABEL BLOCK WARMUPS CALLS  calls of one variant; BLOCK is bytes to each peer
+ *     lossless N
+ *         1: from here on ports have room for everything; 0: no more
+ *
+ *     predict LABEL BLOCK WARMUPS CALLS
+ *         calls of one variant; BLOCK is bytes to each peer
+ *
  *     broadcast TREE BYTES SEGMENT WARMUPS CALLS
- *     pingpong FROM TO BYTES CALLS       half of the time there and back
- *     neighbours BYTES ROW CALLS         so many exchanges in a row of every rank with the next one
- * and the one before, switch after switch: seconds of one burst SENDERS BYTES CALLS          that
- * many ranks send to rank 0 at once
+ *         along one of the trees of broadcast.h
+ *
+ *     pingpong FROM TO BYTES CALLS
+ *         half of the time there and back
+ *
+ *     neighbours BYTES ROW CALLS
+ *         so many exchanges in a row of every rank with the next one and the one before, switch
+ *         after switch: seconds of one
+ *
+ *     burst SENDERS BYTES CALLS
+ *         that many ranks send to rank 0 at once
  *
  * It includes the file whose algorithms it runs (ATALL_SOURCE), as the measuring job does.
  */
@@ -120,7 +142,8 @@ static void start(void)
 {
     int *all = (int *)obtain((size_t)world.ranks * sizeof *all);
     make_flows();
-    world.processor = (double *)obtain((size_t)costs.processors * sizeof *world.processor);
+    world.worker = (struct worker *)obtain(2 * (size_t)world.ranks * sizeof *world.worker);
+    world.idle = costs.processors ? costs.processors : 2 * world.ranks;
     world.blocks = (char *)mmap(NULL, ROOM, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (world.blocks == MAP_FAILED)
@@ -234,10 +257,8 @@ static void begin_anew(void)
         reset_flow(&network.flow[i]);
     for (int i = 0; i < node_count; i++)
         nodes[i].up.until = nodes[i].down.until = 0;
-    for (int i = 0; i < costs.processors; i++)
-        world.processor[i] = 0;
     for (int r = 0; r < world.ranks; r++)
-        world.rank[r].busy = world.rank[r].sent_late = 0;
+        world.rank[r].sent_late = 0;
 }
 
 static void predict(void)

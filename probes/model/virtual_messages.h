@@ -92,7 +92,7 @@ static inline void come(int rank, void *what)
 {
     const struct message *message = (struct message *)what;
     double bytes = message->kind == DATA ? message->bytes : 0;
-    note(occupy(rank, cost_of(bytes).receive), handle, rank, what);
+    occupy(rank, cost_of(bytes).receive, handle, rank, what);
 }
 
 static void flow_progressed(int number)
@@ -142,7 +142,7 @@ static inline void answer(const struct message *message, enum message_kind kind,
     back->from = message->to;
     back->to = message->from;
     back->receive = receive;
-    note(occupy(back->from, cost_of(0).send), put_later, back->from, back);
+    occupy(back->from, cost_of(0).send, put_later, back->from, back);
 }
 
 /* A message and the receive for it have met: true if that is over now. */

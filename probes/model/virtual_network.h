@@ -74,8 +74,8 @@ static struct {
 /* The layer above: some bytes of a flow have arrived, or are known to have. */
 static void flow_progressed(int number);
 
-/* Let the processors that hosts share work for so long: until when. */
-static double work_beside(double seconds);
+/* Let the processors that hosts share work for so long, if at all, on what came on a flow. */
+static void work_beside(int flow, double seconds, happening *then, void *what);
 
 static void send_more(int number);
 
@@ -269,7 +269,7 @@ static void hop(int number, void *what)
         send_more(number);
     }
     if (segment->hop == flow->hops) {
-        note(work_beside(flow->work), arrive, number, segment);
+        work_beside(number, flow->work, arrive, segment);
         return;
     }
     struct port *port = flow->path[segment->hop++];

@@ -99,12 +99,27 @@ struct rank {
     char *stack, *host;
     int node;
     bool is_waiting, is_over;
-    double busy;             /* until then */
     double debt;             /* of copying, not spent yet */
     int under_way;           /* messages that it sent and that have not arrived */
     double sent_late;        /* since the last spike */
     int posted, last_posted; /* receives, in their order */
     struct message *arrived; /* messages that no receive was posted for */
+};
+
+/* Something that a processor does for a while, and what happens then. */
+struct work {
+    struct work *next;
+    double seconds;
+    happening *then;
+    int number;
+    void *what;
+};
+
+/* Who needs a processor: it keeps it until it has nothing more to do. */
+struct worker {
+    struct worker *next; /* of those that wait for one */
+    struct work *first;
+    bool is_at_work; /* or waits for a processor */
 };
 
 static struct {
@@ -114,8 +129,10 @@ static struct {
     ucontext_t agenda;
     struct mail *mail;
     struct request *request;
-    int requests, spare; /* spare: the first free one */
-    double *processor;   /* when each is free */
+    int requests, spare;   /* spare: the first free one */
+    struct worker *worker; /* the ranks, and the kernels of their hosts */
+    struct worker *runnable;
+    int idle; /* processors */
     char *blocks;
     int type[MOST_TYPES]; /* bytes of those that were made */
     void (*task)(int rank);
@@ -133,48 +150,83 @@ static inline void resume(int rank, void *unused)
     swapcontext(&world.agenda, &world.rank[rank].context);
 }
 
-static inline void wake(int rank)
-{
-    if (world.rank[rank].is_waiting)
-        note(agenda.now, resume, rank, NULL);
-    world.rank[rank].is_waiting = false;
-}
-
 static inline void wait_here(void)
 {
     world.rank[world.me].is_waiting = true;
     leave_rank();
 }
 
-/* The one of the shared processors that is free first; NULL: each rank has its own. */
-static inline double *next_processor(void)
+/* ---- processors ---------------------------------------------------------------------------- */
+
+static inline void finish_work(int who, void *what);
+
+static inline void do_next(int who)
 {
-    double *first = NULL;
-    for (int i = 0; i < costs.processors; i++)
-        if (!first || world.processor[i] < *first)
-            first = &world.processor[i];
-    return first;
+    note(agenda.now + world.worker[who].first->seconds, finish_work, who, NULL);
 }
 
-/* When a rank has done so much work, which it begins when it and a processor are free. */
-static inline double occupy(int rank, double seconds)
+/* Let those that wait for a processor have one, in their order. */
+static inline void dispatch(void)
 {
-    struct rank *who = &world.rank[rank];
-    double start = who->busy > agenda.now ? who->busy : agenda.now;
-    double *processor = next_processor();
-    if (processor && *processor > start)
-        start = *processor;
-    if (processor)
-        *processor = start + seconds;
-    return who->busy = start + seconds;
+    while (world.idle > 0 && world.runnable) {
+        struct worker *next = world.runnable;
+        world.runnable = next->next;
+        world.idle--;
+        do_next((int)(next - world.worker));
+    }
 }
 
-static double work_beside(double seconds)
+/* Something is done: what it was done for happens, and may bring more, which is done at once. */
+static inline void finish_work(int who, void *unused)
 {
-    double *processor = seconds > 0 ? next_processor() : NULL;
-    if (!processor)
-        return agenda.now;
-    return *processor = (*processor > agenda.now ? *processor : agenda.now) + seconds;
+    struct worker *worker = &world.worker[who];
+    struct work *done = worker->first;
+    (void)unused;
+    done->then(done->number, done->what);
+    worker->first = done->next;
+    free(done);
+    if (worker->first) {
+        do_next(who);
+        return;
+    }
+    worker->is_at_work = false;
+    world.idle++;
+    dispatch();
+}
+
+/* Work of a rank, or of the kernel on its behalf, behind what it has to do already. */
+static inline void occupy(int who, double seconds, happening *then, int number, void *what)
+{
+    struct worker *worker = &world.worker[who], **end;
+    struct work *made = (struct work *)obtain(sizeof *made), **last;
+    *made = (struct work){ NULL, seconds, then, number, what };
+    for (last = &worker->first; *last; last = &(*last)->next)
+        ;
+    *last = made;
+    if (worker->is_at_work)
+        return;
+    worker->is_at_work = true;
+    worker->next = NULL;
+    for (end = &world.runnable; *end; end = &(*end)->next)
+        ;
+    *end = worker;
+    dispatch();
+}
+
+static void work_beside(int flow, double seconds, happening *then, void *what)
+{
+    if (seconds > 0)
+        occupy(world.ranks + flow % world.ranks, seconds, then, flow, what);
+    else
+        note(agenda.now, then, flow, what);
+}
+
+/* What a rank waits for may be there: it looks. */
+static inline void wake(int rank)
+{
+    if (world.rank[rank].is_waiting)
+        occupy(rank, 0, resume, rank, NULL);
+    world.rank[rank].is_waiting = false;
 }
 
 /* The rank that runs works for so long. */
@@ -183,7 +235,7 @@ static inline void spend(double seconds)
     struct rank *who = &world.rank[world.me];
     seconds += who->debt;
     who->debt = 0;
-    note(occupy(world.me, seconds), resume, world.me, NULL);
+    occupy(world.me, seconds, resume, world.me, NULL);
     leave_rank();
 }
 

@@ -2,7 +2,7 @@
 
 probes/model/simulate.c runs the bodies themselves among ranks, processors, ports and TCP
 connections that exist in virtual time only. What they cost is taken from the measured parameters of
-single messages (search/measure/points.py), and adjusted until these come out of it again.
+messages (search/measure/points.py), and adjusted until these come out of it again.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import statistics
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,10 @@ from search.measure.samples import Sample
 
 WARMUPS, CALLS = 4, 4
 """Of a prediction: TCP's windows are what earlier calls left."""
+FITS, DAMPING = 4, 0.7
+"""So often work is fitted, each time by so much of what is missing."""
+SEGMENT = 1448
+"""Bytes of payload in a full frame."""
 NO_CABLE = 1e15
 """Bytes a second of the top's cable, which nothing crosses."""
 ROOMS = tuple(1 << power for power in range(13, 22))
@@ -160,6 +165,8 @@ def calibrated(program: Path, cluster: Cluster, points: Points) -> Simulator:
     """A simulator in which single messages take what was measured, and where the switches' buffers
     are not known bursts lose what was lost."""
     world = _with_latencies(program, make_world(cluster, points), points)
+    if world.processors:
+        world = _with_work(program, world, points)
     if not world.room:
         world = _with_room(program, world, points)
     return Simulator(program, world)
@@ -236,6 +243,22 @@ def _with_latencies(program: Path, world: World, points: Points) -> World:
             receive = max(0.0, cost.receive + min(0.0, missing))
             costs.append(replace(cost, receive=receive, latency=max(0.0, missing)))
     return replace(world, costs=tuple(costs))
+
+
+def _with_work(program: Path, world: World, points: Points) -> World:
+    """Costs with which exchanges of all ranks at once take what they took, up to full frames: where
+    hosts share processors they keep each other from them, which no single message shows."""
+    for _ in range(FITS):
+        costs = list(world.costs)
+        with Simulator(program, world) as simulator:
+            for i, point in enumerate(points.sizes):
+                if point.bytes <= SEGMENT:
+                    seconds = simulator.ask(f"neighbours {point.bytes} 4 5")["seconds"]
+                    missing = point.all_at_once.median - statistics.median(seconds)
+                    work = DAMPING * missing * world.processors / len(world.ranks)
+                    costs[i] = replace(costs[i], receive=max(0.0, costs[i].receive + work))
+        world = replace(world, costs=tuple(costs))
+    return world
 
 
 def _with_room(program: Path, world: World, points: Points) -> World:
