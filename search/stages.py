@@ -31,14 +31,15 @@ from search.measure.probe import probe, read_machine, write_machine
 from search.model import broadcasts
 from search.model.expectation import read_predictions
 from search.model.magpie import completion
-from search.model.validation import agreement, predictions, show
+from search.model.validation import agreement, final, leaders, predictions, show, whole
 from search.profile import read_profile
 from search.progress import size_text
 from search.strategy.cell import cells_of
+from search.strategy.racing import FIRST
 from search.strategy.request import QUICK_SIZES, SIZES, Cells
 from search.summary import describe, list_catalogue, summary
 from search.toolchain import TEMPLATES, read_toolchain
-from search.tuning import Tuned, tune
+from search.tuning import Tuned, measure_rounds, tune
 from search.verbs import INSTALLATION
 from search.workplace import (
     PRESETS,
@@ -80,8 +81,6 @@ def run(options: Namespace, root: Path) -> None:
         installation_stage(console, place, catalogue, options)
     elif options.stage == "report":
         report_stage(console, place, catalogue)
-    elif options.stage == "model":
-        model_stage(console, place, catalogue)
     elif options.stage == "compare-strategies":
         for name, records in named_journals(options):
             compare_strategies(console, name, records, catalogue.variant)
@@ -130,6 +129,8 @@ def cluster_stage(
             timeline_stage(console, site, place, catalogue, options)
         elif options.stage == "broadcasts":
             broadcasts_stage(console, site, place, catalogue, options)
+        elif options.stage == "model":
+            model_stage(console, site, place, catalogue, settings)
         else:
             job = start_job(site, place, catalogue)
             if options.stage == "probe":
@@ -409,23 +410,41 @@ def report_stage(console: Console, place: Workplace, catalogue: Catalogue) -> No
     console.print(f"report: {path.relative_to(place.root)}")
 
 
-def model_stage(console: Console, place: Workplace, catalogue: Catalogue) -> None:
-    """Compare what the schedule model predicts with the journal."""
-    cluster, settings = read_cluster(place.cluster)
-    tools = read_toolchain(place.root / "config.mk")
-    _, cells = read_cells(place, catalogue)
+def model_stage(
+    console: Console, site: Site, place: Workplace, catalogue: Catalogue, settings: dict[str, Any]
+) -> None:
+    """Compare what the schedule model predicts with the journal, to which rounds of those that lead
+    are added."""
     machine = read_machine(place.machine)
-    if cluster.grid or not (machine and machine.points):
+    journal, cells = read_cells(place, catalogue)
+    if site.cluster.grid or not (machine and machine.points):
         raise UserError("no model: 'make probe' measures its parameters, not of a grid")
-    start = build_simulator(place, cluster, tools, machine.points)
+    cells = {key: whole(cell) for key, cell in cells.items()}
+    start = build_simulator(place, site.cluster, site.tools, machine.points)
+    predicted = {}
     for ranks in settings["ranks"]:
-        mine = [cell for cell in cells.values() if cell.ranks == ranks]
         with start(ranks) as simulator:
-            found = [agreement(cell, predictions(cell, simulator.predict)) for cell in mine]
-        rows = [row for row in found if row]
-        if not rows:
-            raise UserError("too few variants are measured: --strategy=exhaustive times all")
-        show(console, f"{describe(cluster)}: {ranks} ranks", rows)
+            for key, cell in cells.items():
+                mine = predictions(cell, simulator.predict) if key[0] == ranks else {}
+                if len(mine) > FIRST:
+                    predicted[key] = mine
+    if not predicted:
+        raise UserError("too few variants are measured: --strategy=exhaustive times all")
+    job = start_job(site, place, catalogue)
+    if digest(site.fingerprint(job.library, settings["timing"])) != journal.fingerprint:
+        job.close()
+        raise UserError("the cluster is not as it was measured: 'make tune' measures it anew")
+    leading = {key: leaders(cells[key], mine) for key, mine in predicted.items()}
+    decisive: Cells = {}
+    measure_rounds(console, site, place, job, journal, final(decisive, leading), leading)
+    for ranks in settings["ranks"]:
+        rows = [
+            agreement(cells[key], decisive[key], mine)
+            for key, mine in predicted.items()
+            if key[0] == ranks
+        ]
+        if rows:
+            show(console, f"{describe(site.cluster)}: {ranks} ranks", rows)
 
 
 def broadcasts_stage(

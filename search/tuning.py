@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from search.errors import EnvironmentFailure
 from search.files import read_object, write_whole
 from search.measure.gates import Gates
 from search.measure.job import Job
-from search.measure.journal import Journal
+from search.measure.journal import Journal, Place
 from search.measure.probe import read_machine
 from search.measure.runner import MeasuringRunner
 from search.measure.visits import OutOfTime
@@ -27,7 +27,7 @@ from search.model.expectation import Expectations, keep, start_model
 from search.progress import Display, size_text
 from search.strategy import STRATEGIES
 from search.strategy.elimination import undecided
-from search.strategy.request import EFFORTS, Cells, Task, expects_nothing
+from search.strategy.request import EFFORTS, Cells, Search, Task, expects_nothing
 from search.workplace import Workplace, build_simulator, sizes_of
 
 CHOOSE_PATIENCE = 60.0
@@ -77,18 +77,8 @@ def tune(
         )
         started, finished = time.monotonic(), True
         with Display(console, settings["ranks"], tasks[-1].sizes) as display:
-            runner = MeasuringRunner(
-                job,
-                lambda: site.start_job(program),
-                journal,
-                display,
-                cluster.limit,
-                make_gates(cluster),
-                begin + settings["time_limit"] if settings["time_limit"] else None,
-                settings["timing"],
-                settings["accept_noise"],
-                blame=site.health.blame,
-            )
+            deadline = begin + settings["time_limit"] if settings["time_limit"] else None
+            runner = make_runner(site, place, job, journal, display, deadline)
             try:
                 for task in tasks:
                     runner.run(STRATEGIES[settings["strategy"]](cells, task))
@@ -101,6 +91,49 @@ def tune(
         + ("" if finished else "; the time limit came first")
     )
     return Tuned(finished, uncertain(cells, tasks), tuple(dict.fromkeys(runner.noise)))
+
+
+def make_runner(
+    site: Site,
+    place: Workplace,
+    job: Job,
+    journal: Journal,
+    display: Display,
+    deadline: float | None = None,
+) -> MeasuringRunner:
+    """Who measures on the cluster that was configured; ``deadline`` is monotonic time."""
+    settings = read_cluster(place.cluster)[1]
+    return MeasuringRunner(
+        job,
+        lambda: site.start_job(place.build / "measure"),
+        journal,
+        display,
+        site.cluster.limit,
+        make_gates(site.cluster),
+        deadline,
+        settings["timing"],
+        settings["accept_noise"],
+        blame=site.health.blame,
+    )
+
+
+def measure_rounds(
+    console: Console,
+    site: Site,
+    place: Workplace,
+    job: Job,
+    journal: Journal,
+    search: Search,
+    places: Collection[Place],
+) -> None:
+    """Let a search of these ranks and blocks measure what the journal does not hold."""
+    ranks, blocks = ({key[i] for key in places} for i in range(2))
+    with Display(console, sorted(ranks), sorted(blocks)) as display:
+        runner = make_runner(site, place, job, journal, display)
+        try:
+            runner.run(search)
+        finally:
+            runner.close()
 
 
 @contextmanager
