@@ -25,6 +25,7 @@
  *     exchange FROM TO BYTES CALLS       {"seconds": [s]}: both ways at once, so often in a row
  *     neighbours BYTES CALLS             the same of all ranks, each with the next and the one
  *                                        before
+ *     crowd BYTES CALLS                  the same of every rank with every other at once
  *     rates BYTES                        {"seconds": [...]}: a message from each rank to the next
  *     burst SENDERS BYTES CALLS          that many ranks send to rank 0 at once
  *     broadcast TREE BYTES SEGMENT WARMUPS CALLS
@@ -73,6 +74,7 @@ enum verb {
     ISENDS,
     EXCHANGE,
     NEIGHBOURS,
+    CROWD,
     PAIRS_AT_ONCE,
     RATES,
     BURST,
@@ -485,6 +487,7 @@ static const struct {
     { "isends", ISENDS, parse_pingpong },
     { "exchange", EXCHANGE, parse_pingpong },
     { "neighbours", NEIGHBOURS, parse_neighbours },
+    { "crowd", CROWD, parse_neighbours },
     { "pairs", PAIRS_AT_ONCE, parse_neighbours },
     { "rates", RATES, parse_size },
     { "burst", BURST, parse_burst },
@@ -557,6 +560,9 @@ static void do_request(void)
     case NEIGHBOURS:
         find_neighbours(&to, &from);
         time_exchange(to, from, bytes, request.calls);
+        break;
+    case CROWD:
+        time_crowd(bytes, request.calls);
         break;
     case PAIRS_AT_ONCE:
         to = find_opposite();

@@ -117,6 +117,31 @@ static inline void time_exchange(int to, int from, int bytes, int calls)
     answer_slowest(&seconds, 1, before);
 }
 
+/* Exchanges in a row of every rank with every other at once: seconds of one, of the slowest. */
+static inline void time_crowd(int bytes, int calls)
+{
+    const int p = team.ranks, own = team.rank;
+    struct counters before;
+    MPI_Request *requests = (MPI_Request *)malloc(2 * (size_t)p * sizeof *requests);
+    require(requests != NULL, "no memory");
+    reserve_arena((size_t)bytes * (size_t)p);
+    before = count_from_here();
+    harness_barrier();
+    double begin = local_now(), seconds;
+    for (int i = 0; i < calls; i++) {
+        for (int k = 1; k < p; k++)
+            PMPI_Irecv(arena.memory + (size_t)k * (size_t)bytes, bytes, MPI_BYTE, (own - k + p) % p,
+                       POINTS_TAG, team.harness, &requests[2 * k - 2]);
+        for (int k = 1; k < p; k++)
+            PMPI_Isend(arena.memory, bytes, MPI_BYTE, (own + k) % p, POINTS_TAG, team.harness,
+                       &requests[2 * k - 1]);
+        PMPI_Waitall(2 * p - 2, requests, MPI_STATUSES_IGNORE);
+    }
+    seconds = (local_now() - begin) / calls;
+    free(requests);
+    answer_slowest(&seconds, 1, before);
+}
+
 /* So many ranks send to rank 0 at once: until it has all. */
 static inline void time_burst(int senders, int bytes, int calls)
 {

@@ -7,7 +7,7 @@ import pytest
 
 from search.measure import messages as subject
 from search.measure.messages import agreed, line, measure_points, mode_of, pattern, quietest
-from search.measure.points import MODES, Burst, Point, as_json, changes, of_json
+from search.measure.points import FULL_FRAME, MODES, Burst, Point, as_json, changes, of_json
 from search.measure.samples import Interval
 from search.toolchain import TEMPLATES
 from search.workplace import Workplace, start_job
@@ -17,7 +17,7 @@ ONE = Interval(1e-5, 1e-5, 1e-5)
 
 def point(size: int, mode: str, one_way: float = 1e-3) -> Point:
     whole = Interval(one_way, one_way, one_way)
-    return Point(size, whole, ONE, ONE, ONE, ONE, ONE, ONE, 0.0, mode, 16, 0.0, 0.0, 1e-5)
+    return Point(size, whole, *[ONE] * 7, 0.0, mode, 16, 0.0, 0.0, 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +101,7 @@ def test_a_job_answers_all_that_is_asked(measured):
         assert p.mode in MODES
         for time in (p.os_g_or, p.or_, p.os_start, p.both_ways, p.all_at_once, p.each):
             assert 0 < time.low <= time.median <= time.high < 1
+        assert (p.all_with_all.low > 0) == (p.bytes <= FULL_FRAME)
     assert measured.sizes[-1].os_g_or.median > measured.sizes[0].os_g_or.median
     assert set(measured.barriers) == {"library", "ring", "dissemination", "tournament"}
     assert len(measured.rates) == 4 and min(measured.rates) > 0

@@ -1,6 +1,7 @@
 """The schedule model: virtual time against what pencil and paper say, and every variant in it."""
 
 from dataclasses import replace
+from statistics import median
 
 import pytest
 
@@ -11,11 +12,13 @@ from search.decision import hashed_tree
 from search.emission import emit_c, emit_h
 from search.errors import EnvironmentFailure
 from search.measure.points import Copy
-from search.model.simulator import Cost, Simulator, World, make_world
+from search.measure.samples import Interval
+from search.model.simulator import Cost, Simulator, World, fitted, make_world
 from search.toolchain import TEMPLATES
 
 from .conftest import ROOT
 from .test_expectation import ONE, points
+from .test_points import point
 
 RATE = 12.5e6
 FRAME = 90 + 24
@@ -100,6 +103,35 @@ def test_ranks_that_share_a_processor_take_turns(program):
             times.append(seconds(simulator, "neighbours 1 10 1"))
     assert times[0] == pytest.approx(30e-6 + 2 * (1 + FRAME) / RATE, rel=0.2)
     assert times[1] == pytest.approx(8 * 30e-6, rel=0.1)
+
+
+def test_work_is_found_again_by_what_exchanges_take(program):
+    """Of messages, and of waking for them, where ranks share processors."""
+    there = replace(world((4, 4), processors=2, send=5e-6), wake=8e-6)
+    costs = tuple(
+        replace(there.costs[0], bytes=size, receive=12e-6, latency=2e-5) for size in (1, 1448)
+    )
+    there = replace(there, costs=costs)
+    exchanges = ("pingpong 0 7 {} 2", "neighbours {} 4 5", "crowd {} 4 5")
+
+    def taken(world):
+        with Simulator(program, world) as simulator:
+            return [
+                [median(simulator.ask(words.format(cost.bytes))["seconds"]) for words in exchanges]
+                for cost in costs
+            ]
+
+    times = taken(there)
+    sizes = []
+    for cost, mine in zip(costs, times):
+        one_way, alone, among = (Interval(s, s, s) for s in mine)
+        known = {"os_g_or": one_way, "all_at_once": alone, "all_with_all": among}
+        sizes.append(replace(point(cost.bytes, "immediate"), **known))
+    wrong = tuple(replace(cost, receive=3e-6, latency=0.0) for cost in costs)
+    found = fitted(program, replace(there, costs=wrong, wake=0.0), replace(points(), sizes=sizes))
+    for mine, others in zip(taken(found), times):
+        assert mine == pytest.approx(others, rel=0.1)
+    assert found.wake == pytest.approx(8e-6, rel=0.5)
 
 
 def test_a_burst_beyond_a_port_loses_segments(program):

@@ -21,6 +21,9 @@
  *     processors N
  *         that all ranks share; 0: each has its own
  *
+ *     wake SECONDS
+ *         of work before a rank that waited goes on
+ *
  * then, each answered with one JSON line {"seconds": [...], "resent": n, "timeouts": n}:
  *
  *     lossless N
@@ -38,6 +41,9 @@
  *     neighbours BYTES ROW CALLS
  *         so many exchanges in a row of every rank with the next one and the one before, switch
  *         after switch: seconds of one
+ *
+ *     crowd BYTES ROW CALLS
+ *         the same of every rank with every other at once
  *
  *     burst SENDERS BYTES CALLS
  *         that many ranks send to rank 0 at once
@@ -58,7 +64,7 @@
 
 enum { LINE = 4096, MOST_NODES = 65536, MOST_CALLS = 1000, MOST_BYTES = 1 << 30 };
 
-enum verb { PREDICT, BROADCAST, PINGPONG, NEIGHBOURS, BURST };
+enum verb { PREDICT, BROADCAST, PINGPONG, NEIGHBOURS, CROWD, BURST };
 
 static struct {
     int parent;
@@ -75,7 +81,7 @@ static struct {
 
 static MPI_Comm everybody;
 static struct atall_state **states;
-static double ends[MOST_CALLS]; /* of calls; each begins at the end of the one before */
+static double took[MOST_CALLS]; /* by the slowest rank, seconds */
 static bool failed;
 
 /* ---- the cluster --------------------------------------------------------------------------- */
@@ -195,6 +201,22 @@ static void meet_neighbours(int rank)
                       MPI_BYTE, from, 1, everybody, MPI_STATUS_IGNORE);
 }
 
+static void meet_all(int rank)
+{
+    const int p = world.ranks;
+    MPI_Request *requests = (MPI_Request *)obtain(2 * (size_t)p * sizeof *requests);
+    for (int i = 0; i < request.row_length; i++) {
+        for (int k = 1; k < p; k++)
+            PMPI_Irecv(world.blocks, request.size, MPI_BYTE, (rank - k + p) % p, 1, everybody,
+                       &requests[2 * k - 2]);
+        for (int k = 1; k < p; k++)
+            PMPI_Isend(world.blocks, request.size, MPI_BYTE, (rank + k) % p, 1, everybody,
+                       &requests[2 * k - 1]);
+        PMPI_Waitall(2 * p - 2, requests, MPI_STATUSES_IGNORE);
+    }
+    free(requests);
+}
+
 static void burst(int rank)
 {
     MPI_Request *requests = (MPI_Request *)obtain((size_t)request.senders * sizeof *requests);
@@ -225,25 +247,30 @@ static void call(int rank)
     case NEIGHBOURS:
         meet_neighbours(rank);
         break;
+    case CROWD:
+        meet_all(rank);
+        break;
     case BURST:
         burst(rank);
         break;
     }
 }
 
-/* What a rank does for one request: all begin each call at once. */
+/* What a rank does for one request. Collective calls are each behind a barrier, which ranks do not
+ * leave at once, as the measuring job has them. */
 static void make_calls(int rank)
 {
     if (request.verb == PREDICT)
         give_scratch(rank);
-    meet(everybody);
     for (int i = 0; !failed && i < request.warmups + request.calls; i++) {
+        meet(everybody);
+        if (request.verb == PREDICT || request.verb == BROADCAST)
+            PMPI_Barrier(everybody);
+        double begin = agenda.now;
         call(rank);
         spend(0);
-        meet(everybody);
-        if (rank == 0)
-            ends[i] = agenda.now;
-        meet(everybody);
+        if (agenda.now - begin > took[i])
+            took[i] = agenda.now - begin;
     }
 }
 
@@ -253,6 +280,7 @@ static void begin_anew(void)
     failed = false;
     agenda.now = 0;
     network.resent = network.timeouts = 0;
+    memset(took, 0, sizeof took);
     for (int i = 0; i < world.ranks * world.ranks; i++)
         reset_flow(&network.flow[i]);
     for (int i = 0; i < node_count; i++)
@@ -273,11 +301,8 @@ static void predict(void)
         return;
     }
     printf("{\"seconds\": [");
-    for (int i = request.warmups; i < request.warmups + request.calls; i++) {
-        double from = i ? ends[i - 1] : 0;
-        double seconds = (ends[i] - from) / request.row_length;
-        printf("%s%.9f", i > request.warmups ? ", " : "", seconds);
-    }
+    for (int i = request.warmups; i < request.warmups + request.calls; i++)
+        printf("%s%.9f", i > request.warmups ? ", " : "", took[i] / request.row_length);
     printf("], \"resent\": %ld, \"timeouts\": %ld}\n", network.resent, network.timeouts);
 }
 
@@ -322,7 +347,8 @@ static bool take_cluster(const char *line)
     }
     return sscanf(line, "copy %lf", &costs.copy) == 1 ||
            sscanf(line, "buffered %lf", &costs.buffered) == 1 ||
-           sscanf(line, "processors %d", &costs.processors) == 1;
+           sscanf(line, "processors %d", &costs.processors) == 1 ||
+           sscanf(line, "wake %lf", &costs.wake) == 1;
 }
 
 static bool take_variant(const char *label)
@@ -367,9 +393,10 @@ static bool take_words(const char *line)
         request.row_length = 2;
         return is_rank(request.from) && is_rank(request.to) && request.from != request.to;
     }
-    if (sscanf(line, "neighbours %d %d %d", &request.size, &request.row_length, &request.calls) ==
-        3) {
-        request.verb = NEIGHBOURS;
+    if (sscanf(line, "%15s %d %d %d", word, &request.size, &request.row_length, &request.calls) ==
+            4 &&
+        (strcmp(word, "neighbours") == 0 || strcmp(word, "crowd") == 0)) {
+        request.verb = word[0] == 'n' ? NEIGHBOURS : CROWD;
         return request.row_length >= 1;
     }
     request.verb = BURST;

@@ -41,6 +41,7 @@ static struct {
     double copy;     /* seconds a byte */
     double buffered; /* bytes that a sender's socket holds */
     int processors;  /* that all ranks share; 0: each has its own */
+    double wake;     /* seconds of work before a rank that waited goes on */
 } costs = { .buffered = 1 << 17 };
 
 /* On the line through two values, or beyond the second; not below 0. */
@@ -160,19 +161,19 @@ static inline void wait_here(void)
 
 static inline void finish_work(int who, void *what);
 
-static inline void do_next(int who)
+static inline void do_next(int who, double pause)
 {
-    note(agenda.now + world.worker[who].first->seconds, finish_work, who, NULL);
+    note(agenda.now + pause + world.worker[who].first->seconds, finish_work, who, NULL);
 }
 
 /* Let those that wait for a processor have one, in their order. */
 static inline void dispatch(void)
 {
     while (world.idle > 0 && world.runnable) {
-        struct worker *next = world.runnable;
-        world.runnable = next->next;
+        int who = (int)(world.runnable - world.worker);
+        world.runnable = world.runnable->next;
         world.idle--;
-        do_next((int)(next - world.worker));
+        do_next(who, who < world.ranks ? costs.wake : 0);
     }
 }
 
@@ -186,7 +187,7 @@ static inline void finish_work(int who, void *unused)
     worker->first = done->next;
     free(done);
     if (worker->first) {
-        do_next(who);
+        do_next(who, 0);
         return;
     }
     worker->is_at_work = false;

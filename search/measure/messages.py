@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from search.measure.points import Burst, Copy, Point, Points
+from search.measure.points import FULL_FRAME, Burst, Copy, Point, Points
 from search.measure.samples import Interval, median_interval
 
 Ask = Callable[[str], Mapping[str, Any]]
@@ -23,6 +23,8 @@ LONGEST = 0.02
 LEAST_LARGE = 4096
 PASSES = {"quick": 1, "normal": 2, "thorough": 3}
 """Over all sizes, some seconds apart, by effort: a disturbance is in one of them."""
+NO_TIME = Interval(0.0, 0.0, 0.0)
+CROWD_ROW = 10
 CALLS = 9
 RUNS = 3
 LEAST_IN_ROW, MOST_IN_ROW, ROW_SECONDS = 3, 20, 0.02
@@ -134,6 +136,7 @@ def quietest(points: Sequence[Point]) -> Point:
         gap=least("gap"),
         both_ways=least("both_ways"),
         all_at_once=least("all_at_once"),
+        all_with_all=least("all_with_all"),
         each=least("each"),
         work=min(point.work for point in points),
     )
@@ -156,6 +159,7 @@ def _point(ask: Ask, ranks: int, size: int, busy: Busy | None) -> Point:
         _difference(one_way, receive, start),
         median_interval(both),
         median_interval(every),
+        _crowd(ask, size) if busy and size <= FULL_FRAME else NO_TIME,
         each,
         _work(ask, ranks, size, statistics.median(every), busy) if busy else 0.0,
         mode,
@@ -170,6 +174,11 @@ def _late(ask: Ask, pair: str, one_way: float) -> tuple[Interval, Interval, str]
     receive, start = median_interval(times["receive"]), median_interval(times["start"])
     end = sorted(times["end"])[-1 - len(times["end"]) // LATE_SHARE]
     return receive, start, mode_of(one_way, receive.median, start.median, end, delay)
+
+
+def _crowd(ask: Ask, size: int) -> Interval:
+    """An exchange of every rank with every other."""
+    return median_interval([ask(f"crowd {size} {CROWD_ROW}")["seconds"][0] for _ in range(RUNS)])
 
 
 def _work(ask: Ask, ranks: int, size: int, seconds: float, busy: Busy) -> float:

@@ -13,6 +13,8 @@ from typing import Any
 
 from search.measure.samples import Interval
 
+FULL_FRAME = 1448
+"""Bytes of payload in a full frame."""
 MODES = ("immediate", "blocking", "delivered", "rendezvous")
 
 
@@ -24,6 +26,9 @@ class Point:
     its message there (``or`` in files); ``os_start`` an Isend after a pause; ``gap`` what is left
     of os_g_or; ``both_ways`` an exchange between two ranks, ``all_at_once`` one of every rank with
     its neighbours; ``each`` one of many messages in a row.
+
+    ``all_with_all`` is an exchange of every rank with every other, up to FULL_FRAME bytes where all
+    hosts share the processors of this machine; 0 elsewhere.
 
     ``work`` is seconds of processors for one message, both sides and whatever is between them,
     where all hosts share those of this machine; 0 elsewhere.
@@ -44,6 +49,7 @@ class Point:
     gap: Interval
     both_ways: Interval
     all_at_once: Interval
+    all_with_all: Interval
     each: Interval
     work: float
     mode: str

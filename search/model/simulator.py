@@ -23,15 +23,14 @@ from search.cluster.hosts import Cluster
 from search.cluster.netns import BURST
 from search.cluster.topology import PAYLOAD_SHARE, Node, flatten
 from search.errors import EnvironmentFailure
-from search.measure.points import Point, Points
-from search.measure.samples import Sample
+from search.measure.points import FULL_FRAME, Point, Points
+from search.measure.samples import Interval, Sample
 
 WARMUPS, CALLS = 4, 4
 """Of a prediction: TCP's windows are what earlier calls left."""
 FITS, DAMPING = 4, 0.7
-"""So often work is fitted, each time by so much of what is missing."""
-SEGMENT = 1448
-"""Bytes of payload in a full frame."""
+"""So often costs are fitted where processors are shared, work each time by so much of what is
+missing."""
 NO_CABLE = 1e15
 """Bytes a second of the top's cable, which nothing crosses."""
 ROOMS = tuple(1 << power for power in range(13, 22))
@@ -77,6 +76,7 @@ class World:
     copy: float
     buffered: float
     processors: int
+    wake: float = 0.0
 
     @property
     def lines(self) -> list[str]:
@@ -88,6 +88,7 @@ class World:
             f"copy {self.copy:.9g}",
             f"buffered {self.buffered:.9g}",
             f"processors {self.processors}",
+            f"wake {self.wake:.9g}",
         ]
 
 
@@ -162,11 +163,9 @@ class Simulator:
 
 
 def calibrated(program: Path, cluster: Cluster, points: Points) -> Simulator:
-    """A simulator in which single messages take what was measured, and where the switches' buffers
-    are not known bursts lose what was lost."""
-    world = _with_latencies(program, make_world(cluster, points), points)
-    if world.processors:
-        world = _with_work(program, world, points)
+    """A simulator in which messages take what was measured, and where the switches' buffers are not
+    known bursts lose what was lost."""
+    world = fitted(program, make_world(cluster, points), points)
     if not world.room:
         world = _with_room(program, world, points)
     return Simulator(program, world)
@@ -231,34 +230,42 @@ def _payload(hosts: Sequence[str], points: Points) -> dict[str, float]:
     return found
 
 
-def _with_latencies(program: Path, world: World, points: Points) -> World:
-    """Costs with which a message alone takes what it took: what is missing is latency; what is too
-    much has been counted on both sides at a time, and is taken from the receiver's."""
-    pair = f"0 {len(world.ranks) - 1}"
-    costs = []
-    with Simulator(program, world) as simulator:
-        for cost, point in zip(world.costs, points.sizes):
-            seconds = simulator.ask(f"pingpong {pair} {point.bytes} 2")["seconds"][-1]
-            missing = point.os_g_or.median - seconds
-            receive = max(0.0, cost.receive + min(0.0, missing))
-            costs.append(replace(cost, receive=receive, latency=max(0.0, missing)))
-    return replace(world, costs=tuple(costs))
+def fitted(program: Path, world: World, points: Points) -> World:
+    """Costs with which messages take in the model what they took.
 
-
-def _with_work(program: Path, world: World, points: Points) -> World:
-    """Costs with which exchanges of all ranks at once take what they took, up to full frames: where
-    hosts share processors they keep each other from them, which no single message shows."""
-    for _ in range(FITS):
-        costs = list(world.costs)
+    What is missing of a message alone is latency; what is too much has been counted on both sides
+    at a time, and is taken from the receiver's. Hosts that share processors keep each other from
+    them, which no message alone shows. There, up to full frames, exchanges of all with all, in
+    which a rank finds several messages when it wakes, tell what one is at work; those with
+    neighbours what it is to wake.
+    """
+    for _ in range(FITS if world.processors else 1):
         with Simulator(program, world) as simulator:
-            for i, point in enumerate(points.sizes):
-                if point.bytes <= SEGMENT:
-                    seconds = simulator.ask(f"neighbours {point.bytes} 4 5")["seconds"]
-                    missing = point.all_at_once.median - statistics.median(seconds)
-                    work = DAMPING * missing * world.processors / len(world.ranks)
-                    costs[i] = replace(costs[i], receive=max(0.0, costs[i].receive + work))
-        world = replace(world, costs=tuple(costs))
+            fits = [_fit(simulator, *pair) for pair in zip(world.costs, points.sizes)]
+        wakes = [wake for _, wake in fits if wake is not None]
+        wake = max(0.0, world.wake + statistics.median(wakes or [0.0]))
+        world = replace(world, costs=tuple(cost for cost, _ in fits), wake=wake)
     return world
+
+
+def _fit(simulator: Simulator, cost: Cost, point: Point) -> tuple[Cost, float | None]:
+    """A cost that fits better; and how many seconds more it is to wake, where one can tell."""
+    world, size = simulator.world, point.bytes
+    ranks = len(world.ranks)
+
+    def late(request: str, measured: Interval) -> float:
+        seconds: list[float] = simulator.ask(request)["seconds"]
+        return measured.median - statistics.median(seconds)
+
+    latency = cost.latency + late(f"pingpong 0 {ranks - 1} {size} 2", point.os_g_or)
+    if not (world.processors and size <= FULL_FRAME):
+        receive = max(0.0, cost.receive + min(0.0, latency))
+        return replace(cost, receive=receive, latency=max(0.0, latency)), None
+    share = DAMPING * world.processors / ranks
+    among = share * late(f"crowd {size} 4 5", point.all_with_all) / (ranks - 1)
+    alone = share * late(f"neighbours {size} 4 5", point.all_at_once)
+    receive = max(0.0, cost.receive + among)
+    return replace(cost, receive=receive, latency=max(0.0, latency)), alone - among
 
 
 def _with_room(program: Path, world: World, points: Points) -> World:
