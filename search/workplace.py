@@ -66,7 +66,8 @@ def build_simulator(
     probe saw."""
     program = place.build / "simulate"
     tools.compile_simulator(place.build / "catalogue.c", program)
-    return lambda ranks: calibrated(program, replace(cluster, ranks=ranks), points)
+    world = calibrated(program, cluster, points)
+    return lambda ranks: Simulator(program, replace(world, ranks=world.ranks[:ranks]))
 
 
 def read_identity(place: Workplace) -> dict[str, Any]:

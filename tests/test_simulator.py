@@ -112,7 +112,7 @@ def test_work_is_found_again_by_what_exchanges_take(program):
         replace(there.costs[0], bytes=size, receive=12e-6, latency=2e-5) for size in (1, 1448)
     )
     there = replace(there, costs=costs)
-    exchanges = ("pingpong 0 7 {} 2", "neighbours {} 4 5", "crowd {} 4 5")
+    exchanges = ("pingpong 0 7 {} 3", "neighbours {} 4 3", "crowd {} 2 3")
 
     def taken(world):
         with Simulator(program, world) as simulator:

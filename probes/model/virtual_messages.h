@@ -174,7 +174,7 @@ static inline int take_posted(struct rank *who, const struct message *message)
 
 static inline void handle(int rank, void *what)
 {
-    struct message *message = (struct message *)what, **end;
+    struct message *message = (struct message *)what;
     struct rank *who = &world.rank[rank];
     if (message->kind == GRANT)
         answer(message, DATA, message->receive);
@@ -188,10 +188,9 @@ static inline void handle(int rank, void *what)
         answer(message, ANSWER, 0);
     int receive = message->receive ? message->receive : take_posted(who, message);
     if (receive == 0) {
-        for (end = &who->arrived; *end; end = &(*end)->next)
-            ;
         message->next = NULL;
-        *end = message;
+        *who->arrived_end = message;
+        who->arrived_end = &message->next;
         return;
     }
     if (match(message, receive))
@@ -287,6 +286,8 @@ int PMPI_Irecv(void *buffer, int count, MPI_Datatype type, int from, int tag, MP
         if (!fits(&world.request[*request], message))
             continue;
         *place = message->next;
+        if (!message->next)
+            who->arrived_end = place;
         if (match(message, *request)) {
             who->debt += costs.copy * message->bytes; /* from where it was kept */
             world.request[*request].is_done = true;

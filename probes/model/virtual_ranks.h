@@ -100,11 +100,11 @@ struct rank {
     char *stack, *host;
     int node;
     bool is_waiting, is_over;
-    double debt;             /* of copying, not spent yet */
-    int under_way;           /* messages that it sent and that have not arrived */
-    double sent_late;        /* since the last spike */
-    int posted, last_posted; /* receives, in their order */
-    struct message *arrived; /* messages that no receive was posted for */
+    double debt;                            /* of copying, not spent yet */
+    int under_way;                          /* messages that it sent and that have not arrived */
+    double sent_late;                       /* since the last spike */
+    int posted, last_posted;                /* receives, in their order */
+    struct message *arrived, **arrived_end; /* messages that no receive was posted for */
 };
 
 /* Something that a processor does for a while, and what happens then. */
@@ -119,7 +119,7 @@ struct work {
 /* Who needs a processor: it keeps it until it has nothing more to do. */
 struct worker {
     struct worker *next; /* of those that wait for one */
-    struct work *first;
+    struct work *first, *last;
     bool is_at_work; /* or waits for a processor */
 };
 
@@ -199,11 +199,13 @@ static inline void finish_work(int who, void *unused)
 static inline void occupy(int who, double seconds, happening *then, int number, void *what)
 {
     struct worker *worker = &world.worker[who], **end;
-    struct work *made = (struct work *)obtain(sizeof *made), **last;
+    struct work *made = (struct work *)obtain(sizeof *made);
     *made = (struct work){ NULL, seconds, then, number, what };
-    for (last = &worker->first; *last; last = &(*last)->next)
-        ;
-    *last = made;
+    if (worker->first)
+        worker->last->next = made;
+    else
+        worker->first = made;
+    worker->last = made;
     if (worker->is_at_work)
         return;
     worker->is_at_work = true;
@@ -254,6 +256,8 @@ static inline void prepare_rank(int rank)
     who->context.uc_stack.ss_sp = who->stack;
     who->context.uc_stack.ss_size = STACK;
     who->is_over = who->is_waiting = false;
+    if (!who->arrived)
+        who->arrived_end = &who->arrived;
     makecontext(&who->context, run_rank, 0);
     note(agenda.now, resume, rank, NULL);
 }

@@ -23,8 +23,9 @@ LONGEST = 0.02
 LEAST_LARGE = 4096
 PASSES = {"quick": 1, "normal": 2, "thorough": 3}
 """Over all sizes, some seconds apart, by effort: a disturbance is in one of them."""
-NO_TIME = Interval(0.0, 0.0, 0.0)
 CROWD_ROW = 10
+"""Exchanges of all ranks with all in a row."""
+NO_TIME = Interval(0.0, 0.0, 0.0)
 CALLS = 9
 RUNS = 3
 LEAST_IN_ROW, MOST_IN_ROW, ROW_SECONDS = 3, 20, 0.02

@@ -66,7 +66,8 @@ class Cost:
 @dataclass(frozen=True)
 class World:
     """What the simulator is told of a cluster. ``links`` are, parents first, the parent and the
-    rate in bytes a second of each node; ``room`` is bytes a port holds, 0 any number."""
+    rate in bytes a second of each node; ``room`` is bytes a port holds, 0 any number; ``wake`` is
+    seconds of work before a rank that waited goes on."""
 
     links: tuple[tuple[int, float], ...]
     ranks: tuple[tuple[int, str], ...]
@@ -162,13 +163,11 @@ class Simulator:
             raise EnvironmentFailure("the simulator ended") from error
 
 
-def calibrated(program: Path, cluster: Cluster, points: Points) -> Simulator:
-    """A simulator in which messages take what was measured, and where the switches' buffers are not
-    known bursts lose what was lost."""
+def calibrated(program: Path, cluster: Cluster, points: Points) -> World:
+    """One in which messages take what was measured, and where the switches' buffers are not known
+    bursts lose what was lost."""
     world = fitted(program, make_world(cluster, points), points)
-    if not world.room:
-        world = _with_room(program, world, points)
-    return Simulator(program, world)
+    return world if world.room else _with_room(program, world, points)
 
 
 def make_world(cluster: Cluster, points: Points) -> World:
@@ -257,13 +256,13 @@ def _fit(simulator: Simulator, cost: Cost, point: Point) -> tuple[Cost, float | 
         seconds: list[float] = simulator.ask(request)["seconds"]
         return measured.median - statistics.median(seconds)
 
-    latency = cost.latency + late(f"pingpong 0 {ranks - 1} {size} 2", point.os_g_or)
+    latency = cost.latency + late(f"pingpong 0 {ranks - 1} {size} 3", point.os_g_or)
     if not (world.processors and size <= FULL_FRAME):
         receive = max(0.0, cost.receive + min(0.0, latency))
         return replace(cost, receive=receive, latency=max(0.0, latency)), None
     share = DAMPING * world.processors / ranks
-    among = share * late(f"crowd {size} 4 5", point.all_with_all) / (ranks - 1)
-    alone = share * late(f"neighbours {size} 4 5", point.all_at_once)
+    among = share * late(f"crowd {size} 2 3", point.all_with_all) / (ranks - 1)
+    alone = share * late(f"neighbours {size} 4 3", point.all_at_once)
     receive = max(0.0, cost.receive + among)
     return replace(cost, receive=receive, latency=max(0.0, latency)), alone - among
 
