@@ -36,8 +36,8 @@ SIZES = (1 << 10, 128 << 10, 256 << 10)
 SMALLEST = 8
 """Bytes of a double."""
 ROUNDS = 6
-CALLS, MOST_CALLS, MESSAGES = 3, 20, 64
-"""Calls of a visit: as many as send so many segments to each child."""
+CALLS, MOST_CALLS, MESSAGES, BYTES = 3, 20, 64, 512 << 10
+"""Calls of a visit: as many as send so many segments, or bytes, to each child."""
 PATIENCE = 120.0
 PAIR_BYTES, PAIR_CALLS = 1 << 16, 10
 SATURATED = 1.25
@@ -129,9 +129,9 @@ def record(
 
 
 def ask_for(job: Job, tree: str, size: int, segment: int) -> Mapping[str, Any]:
-    """Time a broadcast: the more calls the fewer messages it has. EnvironmentFailure if it is
-    wrong."""
-    calls = min(MOST_CALLS, max(CALLS, MESSAGES * segment // size))
+    """Time a broadcast: the more calls the fewer messages and bytes it has. EnvironmentFailure if
+    it is wrong."""
+    calls = min(MOST_CALLS, max(CALLS, min(MESSAGES * segment, BYTES) // size))
     answer = job.ask(f"broadcast {tree} {size} {segment} 1 {calls}", PATIENCE)
     if "error" in answer:
         raise EnvironmentFailure(f"broadcast along {tree}: {answer['error']}")
