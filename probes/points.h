@@ -6,6 +6,7 @@
 #define POINTS_H
 
 #include "links.h"
+#include "neighbours.h"
 
 enum { POINTS_TAG = 4 };
 
@@ -120,23 +121,16 @@ static inline void time_exchange(int to, int from, int bytes, int calls)
 /* Exchanges in a row of every rank with every other at once: seconds of one, of the slowest. */
 static inline void time_crowd(int bytes, int calls)
 {
-    const int p = team.ranks, own = team.rank;
     struct counters before;
-    MPI_Request *requests = (MPI_Request *)malloc(2 * (size_t)p * sizeof *requests);
+    MPI_Request *requests = (MPI_Request *)malloc(2 * (size_t)team.ranks * sizeof *requests);
     require(requests != NULL, "no memory");
-    reserve_arena((size_t)bytes * (size_t)p);
+    reserve_arena((size_t)bytes * (size_t)team.ranks);
     before = count_from_here();
     harness_barrier();
     double begin = local_now(), seconds;
-    for (int i = 0; i < calls; i++) {
-        for (int k = 1; k < p; k++)
-            PMPI_Irecv(arena.memory + (size_t)k * (size_t)bytes, bytes, MPI_BYTE, (own - k + p) % p,
-                       POINTS_TAG, team.harness, &requests[2 * k - 2]);
-        for (int k = 1; k < p; k++)
-            PMPI_Isend(arena.memory, bytes, MPI_BYTE, (own + k) % p, POINTS_TAG, team.harness,
-                       &requests[2 * k - 1]);
-        PMPI_Waitall(2 * p - 2, requests, MPI_STATUSES_IGNORE);
-    }
+    for (int i = 0; i < calls; i++)
+        exchange_with_all(arena.memory, arena.memory, bytes, team.ranks, team.rank, team.harness,
+                          requests);
     seconds = (local_now() - begin) / calls;
     free(requests);
     answer_slowest(&seconds, 1, before);

@@ -436,7 +436,7 @@ def model_stage(
         raise UserError("the cluster is not as it was measured: 'make tune' measures it anew")
     leading = {key: leaders(cells[key], mine) for key, mine in predicted.items()}
     decisive: Cells = {}
-    measure_rounds(console, site, place, job, journal, final(decisive, leading), leading)
+    measure_rounds(console, site, place, job, journal, settings, final(decisive, leading), leading)
     for ranks in settings["ranks"]:
         rows = [
             agreement(cells[key], decisive[key], mine)

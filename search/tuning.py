@@ -78,7 +78,7 @@ def tune(
         started, finished = time.monotonic(), True
         with Display(console, settings["ranks"], tasks[-1].sizes) as display:
             deadline = begin + settings["time_limit"] if settings["time_limit"] else None
-            runner = make_runner(site, place, job, journal, display, deadline)
+            runner = make_runner(site, place, job, journal, display, settings, deadline)
             try:
                 for task in tasks:
                     runner.run(STRATEGIES[settings["strategy"]](cells, task))
@@ -99,10 +99,10 @@ def make_runner(
     job: Job,
     journal: Journal,
     display: Display,
+    settings: Mapping[str, Any],
     deadline: float | None = None,
 ) -> MeasuringRunner:
-    """Who measures on the cluster that was configured; ``deadline`` is monotonic time."""
-    settings = read_cluster(place.cluster)[1]
+    """Who measures on a cluster as it was configured; ``deadline`` is monotonic time."""
     return MeasuringRunner(
         job,
         lambda: site.start_job(place.build / "measure"),
@@ -123,13 +123,14 @@ def measure_rounds(
     place: Workplace,
     job: Job,
     journal: Journal,
+    settings: Mapping[str, Any],
     search: Search,
     places: Collection[Place],
 ) -> None:
     """Let a search of these ranks and blocks measure what the journal does not hold."""
     ranks, blocks = ({key[i] for key in places} for i in range(2))
     with Display(console, sorted(ranks), sorted(blocks)) as display:
-        runner = make_runner(site, place, job, journal, display)
+        runner = make_runner(site, place, job, journal, display, settings)
         try:
             runner.run(search)
         finally:

@@ -144,6 +144,12 @@ def test_a_burst_beyond_a_port_loses_segments(program):
         assert held["resent"] == 0 and max(held["seconds"]) < max(many["seconds"])
 
 
+def test_a_burst_takes_as_long_as_its_bytes_need(program):
+    with Simulator(program, world((4,))) as simulator:
+        calls = simulator.ask("burst 3 1448 4")["seconds"]
+    assert min(calls) >= 3 * 1448 / RATE
+
+
 def test_the_same_question_has_the_same_answer(program, catalogue):
     simple = catalogue.variant("simple(order=shifted)")
     with Simulator(program, world((4, 4), room=32768)) as simulator:

@@ -203,17 +203,10 @@ static void meet_neighbours(int rank)
 
 static void meet_all(int rank)
 {
-    const int p = world.ranks;
-    MPI_Request *requests = (MPI_Request *)obtain(2 * (size_t)p * sizeof *requests);
-    for (int i = 0; i < request.row_length; i++) {
-        for (int k = 1; k < p; k++)
-            PMPI_Irecv(world.blocks, request.size, MPI_BYTE, (rank - k + p) % p, 1, everybody,
-                       &requests[2 * k - 2]);
-        for (int k = 1; k < p; k++)
-            PMPI_Isend(world.blocks, request.size, MPI_BYTE, (rank + k) % p, 1, everybody,
-                       &requests[2 * k - 1]);
-        PMPI_Waitall(2 * p - 2, requests, MPI_STATUSES_IGNORE);
-    }
+    MPI_Request *requests = (MPI_Request *)obtain(2 * (size_t)world.ranks * sizeof *requests);
+    for (int i = 0; i < request.row_length; i++)
+        exchange_with_all(world.blocks, world.blocks, request.size, world.ranks, rank, everybody,
+                          requests);
     free(requests);
 }
 
@@ -371,6 +364,13 @@ static bool is_rank(int rank)
     return rank >= 0 && rank < world.ranks;
 }
 
+/* Exchanges in a row; false if it is none. */
+static bool take_row(const char *line, const char *words, enum verb verb)
+{
+    request.verb = verb;
+    return sscanf(line, words, &request.size, &request.row_length, &request.calls) == 3;
+}
+
 /* The words of a prediction; false if it is none. */
 static bool take_words(const char *line)
 {
@@ -393,12 +393,9 @@ static bool take_words(const char *line)
         request.row_length = 2;
         return is_rank(request.from) && is_rank(request.to) && request.from != request.to;
     }
-    if (sscanf(line, "%15s %d %d %d", word, &request.size, &request.row_length, &request.calls) ==
-            4 &&
-        (strcmp(word, "neighbours") == 0 || strcmp(word, "crowd") == 0)) {
-        request.verb = word[0] == 'n' ? NEIGHBOURS : CROWD;
+    if (take_row(line, "neighbours %d %d %d", NEIGHBOURS) ||
+        take_row(line, "crowd %d %d %d", CROWD))
         return request.row_length >= 1;
-    }
     request.verb = BURST;
     return sscanf(line, "burst %d %d %d", &request.senders, &request.size, &request.calls) == 3 &&
            request.senders >= 1 && is_rank(request.senders);
