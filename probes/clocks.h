@@ -129,18 +129,18 @@ static inline void clocks_forget(void)
     memset(&clocks, 0, sizeof clocks);
 }
 
-/* Wait for a time of the global clock: false if it had passed already. Others may share this
- * processor, so nap until close to it. */
-static inline int clocks_wait(double start)
+/* Wait for a time of the global clock: 0, or how many seconds ago it had passed already. Others may
+ * share this processor, so nap until close to it. */
+static inline double clocks_wait(double start)
 {
     double left = start - global_now(), nap = left - CLOCKS_SPIN;
     if (left < 0)
-        return 0;
+        return -left;
     if (nap > 0)
         nanosleep(&(struct timespec){ (time_t)nap, (long)(1e9 * fmod(nap, 1.0)) }, NULL);
     while (global_now() < start)
         ;
-    return 1;
+    return 0;
 }
 
 /* Answer {"error": how far any rank's global time is from rank 0's, "skew": how far apart ranks
