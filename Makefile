@@ -24,10 +24,11 @@ probe tune decide emit report list model broadcasts:
 	$(Q)$(RUN) $@
 
 # With COMPETITORS=1 also against each of the library's own algorithms, with COLD=1 also after
-# idleness; SIZES=8K,64K for those only; LAUNCHES=5 of the job.
+# idleness; SIZES=8K,64K for those only; LAUNCHES=5 of the job; EFFORT=quick|normal|thorough.
 bench:
 	$(Q)$(RUN) bench $(if $(COMPETITORS),--competitors) $(if $(COLD),--cold) \
-	  $(if $(SIZES),--sizes='$(SIZES)') $(if $(LAUNCHES),--launches='$(LAUNCHES)')
+	  $(if $(SIZES),--sizes='$(SIZES)') $(if $(LAUNCHES),--launches='$(LAUNCHES)') \
+	  $(if $(EFFORT),--effort='$(EFFORT)')
 
 # One exchange of BLOCK bytes to each peer as a picture; of the chosen variant, or of VARIANT.
 timeline:

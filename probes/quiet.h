@@ -59,6 +59,24 @@ static inline int quiet_tasks(void)
     return running - 1;
 }
 
+/* Ticks that this machine's processors had so far, and of these what the hypervisor gave to others
+ * (steal); 0 where nothing is known. */
+static inline void quiet_ticks(double *all, double *stolen)
+{
+    double tick[8] = { 0 };
+    FILE *file = fopen("/proc/stat", "r");
+    *all = *stolen = 0;
+    if (!file)
+        return;
+    if (fscanf(file, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &tick[0], &tick[1], &tick[2], &tick[3],
+               &tick[4], &tick[5], &tick[6], &tick[7]) == 8) {
+        for (int i = 0; i < 8; i++)
+            *all += tick[i];
+        *stolen = tick[7];
+    }
+    fclose(file);
+}
+
 /* Seconds of a fixed piece of work, the best of several: how fast this processor is now. */
 static inline double quiet_work(void)
 {
@@ -74,17 +92,22 @@ static inline double quiet_work(void)
     return best;
 }
 
-static inline void quiet_sleep(double seconds)
+/* Sleep; how many seconds later than it should the process woke. */
+static inline double quiet_sleep(double seconds)
 {
+    double begin = local_now();
     nanosleep(&(struct timespec){ 0, (long)(1e9 * seconds) }, NULL);
+    return local_now() - begin - seconds;
 }
 
 /* Answer {"bytes": [a second], "tasks": [at the least], "spare": [processors without a rank],
- * "carrier": [changes], "work": [seconds]}, one entry for each rank; only those that speak for a
- * host know, the others say -1. */
+ * "carrier": [changes], "work": [seconds], "ticks": [so far], "stolen": [of these], "woke":
+ * [seconds late, at the most]}, one entry for each rank; only those that speak for a host know, the
+ * others say -1. */
 static inline void quiet_answer(double seconds)
 {
-    static const char *const names[] = { "bytes", "tasks", "spare", "carrier", "work" };
+    static const char *const names[] = { "bytes", "tasks", "spare",  "carrier",
+                                         "work",  "ticks", "stolen", "woke" };
     enum { SEEN = sizeof names / sizeof names[0] };
     const size_t entries = SEEN * (size_t)team.ranks;
     double *all = (double *)malloc(entries * sizeof *all);
@@ -94,19 +117,24 @@ static inline void quiet_answer(double seconds)
     harness_barrier();
     quiet_sleep(seconds / 4); /* what is under way may end */
     if (team.speaks_for_host) {
-        double before = quiet_bytes(), begin = local_now(), tasks = HUGE_VAL;
+        double before = quiet_bytes(), begin = local_now(), tasks = HUGE_VAL, woke = 0;
+        double ticks, stolen;
         for (int i = 0; i < QUIET_LOOKS; i++) {
             /* hosts that share a machine take turns */
             double unlike = 0.618 * team.rank + 0.382 * i;
-            quiet_sleep(seconds / QUIET_LOOKS * (0.5 + unlike - floor(unlike)));
+            woke = fmax(woke, quiet_sleep(seconds / QUIET_LOOKS * (0.5 + unlike - floor(unlike))));
             tasks = fmin(tasks, quiet_tasks());
         }
+        quiet_ticks(&ticks, &stolen);
         const double seen[SEEN] = {
             (quiet_bytes() - before) / (local_now() - begin),
             tasks,
             fmax(0, (double)sysconf(_SC_NPROCESSORS_ONLN) - team.ranks_on_host),
             quiet_carrier(),
             quiet_work(),
+            ticks,
+            stolen,
+            woke,
         };
         for (int i = 0; i < SEEN; i++)
             all[i * team.ranks + team.rank] = seen[i];

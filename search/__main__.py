@@ -70,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--placement", choices=("switch", "interleaved", "file"), default="switch")
     top.add_argument("--strategy", choices=STRATEGIES, default="racing")
     top.add_argument("--timing", choices=("isolated", "loop"), default="isolated")
-    top.add_argument("--effort", choices=("quick", "normal", "thorough"), default="normal")
+    top.add_argument("--effort", choices=("quick", "normal", "thorough"))
     top.add_argument("--time-limit", type=count, metavar="SECONDS")
     top.add_argument("--sizes", type=sizes)
     top.add_argument("--profile", metavar="FILE")

@@ -10,9 +10,9 @@ from typing import Optional
 from search.algorithm import Variant
 from search.decision import Cutoff, DecisionTable, Evidence, Ratio, merge_equal
 from search.measure.journal import Place
-from search.measure.samples import modes, sits_on_ticks
-from search.strategy.cell import Cell, between, choose, linked
-from search.strategy.elimination import undecided
+from search.measure.samples import TIMEOUT, modes, sits_on_ticks
+from search.strategy.cell import Cell, between, linked
+from search.strategy.claim import indistinguishable, spread_in, winners_of
 
 Limit = Callable[[int, int], Optional[float]]
 """The physical limit of ranks and block in seconds, if the links' speeds are known."""
@@ -55,21 +55,24 @@ def decide_table(
     limit: Limit = unknown_limit,
     predicted: Predicted | None = None,
 ) -> DecisionTable:
-    """One table: each measured block's choice, with cut-offs where neighbours' winners cross.
+    """One table: each row's variant beat the one before it, or the library's own, with confidence;
+    cut-offs where their times cross. What led before it was confirmed, and lost, is named.
 
     Blocks beyond the largest measured one, where the search did not get to all of ``sizes``, are
     left to the library's own.
     """
-    ordered = linked(cells)
+    ordered, spread = linked(cells), spread_in(cells, native)
     ranks = ordered[0].ranks
-    winners: list[Variant] = []
-    for cell in ordered:
-        winners.append(choose(cell, winners[-1] if winners else native))
+    winners = winners_of(ordered, native, spread)
+    leaders = dict(searched_winners(cells, native))
     cutoffs = []
     for i, (cell, winner) in enumerate(zip(ordered, winners)):
-        evidence = weigh(cell, winner, native, limit(ranks, cell.block))
-        seconds = (predicted or {}).get((ranks, cell.block, winner.label))
-        evidence = replace(evidence, predicted=seconds)
+        leader = leaders.get(cell.block)
+        evidence = replace(
+            weigh(cell, winner, native, spread, limit(ranks, cell.block)),
+            predicted=(predicted or {}).get((ranks, cell.block, winner.label)),
+            fell=leader.label if leader and _has_fallen(cell, leader, winner) else None,
+        )
         most = None
         if i + 1 < len(ordered):
             most = cut_off(cell, winner, ordered[i + 1], winners[i + 1])
@@ -80,6 +83,18 @@ def decide_table(
     if merged[-1].most is not None:
         merged += (Cutoff(None, native, "not measured: the search ended before"),)
     return DecisionTable(ranks, merged)
+
+
+def searched_winners(cells: Sequence[Cell], native: Variant) -> list[tuple[int, Variant]]:
+    """Each block with the variant that the search alone would give it: what is to be confirmed."""
+    searched = linked(cell for cell in (c.searched() for c in cells) if cell.rounds)
+    winners = winners_of(searched, native, spread_in(searched, native))
+    return [(cell.block, winner) for cell, winner in zip(searched, winners)]
+
+
+def _has_fallen(cell: Cell, leader: Variant, winner: Variant) -> bool:
+    """Whether what led in the search was timed again, and lost its row."""
+    return leader != winner and not cell.confirming.isdisjoint(cell.rounds.get(leader, ()))
 
 
 def cut_off(low: Cell, winner: Variant, high: Cell, following: Variant) -> int:
@@ -97,9 +112,11 @@ def cut_off(low: Cell, winner: Variant, high: Cell, following: Variant) -> int:
     return min(max(low.block, crossing), high.block - 1)
 
 
-def weigh(cell: Cell, winner: Variant, native: Variant, limit: float | None = None) -> Evidence:
+def weigh(
+    cell: Cell, winner: Variant, native: Variant, spread: float, limit: float | None = None
+) -> Evidence:
     """What speaks for a variant at a block."""
-    rivals = [v for v in cell.variants if v not in (winner, native)]
+    rivals = [v for v in cell.finalists if v not in (winner, native)]
     runner_up = cell.best(rivals) if rivals else None
     samples = cell.samples(winner)
     is_ahead = winner != native and native in cell.rounds
@@ -108,20 +125,23 @@ def weigh(cell: Cell, winner: Variant, native: Variant, limit: float | None = No
     return Evidence(
         block=cell.block,
         seconds=seconds,
-        native=_over(cell, native, winner) if is_ahead else None,
+        native=_over(cell, native, winner, spread) if is_ahead else None,
         runner_up=runner_up.label if runner_up else None,
-        ahead=_over(cell, runner_up, winner) if runner_up else None,
+        ahead=_over(cell, runner_up, winner, spread) if runner_up else None,
         calls=len(times),
         rounds=len(samples),
+        launches=len({sample.launch for sample in samples}),
+        disturbed=len(cell.rounds[winner]) - len(samples),
         retransmissions=sum(sample.retransmissions for sample in samples),
         of_limit=limit / seconds if limit else None,
         modes=modes(times),
         on_ticks=sits_on_ticks(times),
-        undecided=tuple(v.label for v in undecided(cell, cell.finalists) if v != winner),
+        dilation=round(samples[0].timeout / TIMEOUT),
+        undecided=tuple(v.label for v in indistinguishable(cell, winner, spread)),
     )
 
 
-def _over(cell: Cell, other: Variant, winner: Variant) -> Ratio:
+def _over(cell: Cell, other: Variant, winner: Variant, spread: float) -> Ratio:
     """One variant over another, by calls timed together and by score."""
-    ratio = cell.ratio(other, winner)
+    ratio = cell.claim(other, winner, spread)
     return ratio.median, ratio.low, ratio.high, cell.score(other) / cell.score(winner)

@@ -18,6 +18,8 @@ from search.progress import size_text
 from search.toml import load_toml
 
 SCHEMA = 1
+USUAL = (("launches", 1), ("dilation", 1))
+"""What is not written."""
 HEADER = """\
 # Which variant serves which block. Rows may be changed by hand: then run "make emit".
 # most = the largest block (bytes to each peer) of a row; the last row of a table has none.
@@ -27,6 +29,8 @@ HEADER = """\
 
 Ratio = tuple[float, float, float, float]
 """The median ratio of calls timed together, the ends of its interval, and the ratio of scores."""
+BANDWIDTH_BOUND = 0.8
+"""Of the bandwidth bound: blocks with less of it depend on more than the wires."""
 TELLING = 1.05
 """Ratios of scores and of calls that differ by more than this: one of both meets time-outs."""
 
@@ -36,9 +40,11 @@ class Evidence:
     """Why a row has its variant: what was measured at a block (bytes to each peer).
 
     ``seconds`` is its score; ``native`` and ``ahead`` are the library's own and the runner-up over
-    it; ``modes`` are the medians of two groups of times, where there are two; ``undecided`` lists
-    rivals of whom it is not known whether they are equal in practice; ``predicted`` is the score
-    that the schedule model expected.
+    it; ``launches`` counts the jobs in which it was timed, ``disturbed`` the rounds that something
+    kept the hosts from; ``modes`` are the medians of two groups of times, where there are two;
+    ``undecided`` lists rivals that are not distinguishable from it; ``predicted`` is the score that
+    the schedule model expected; ``fell`` led in the search, but not when that was confirmed;
+    ``dilation`` is the cluster's.
     """
 
     block: int
@@ -54,6 +60,15 @@ class Evidence:
     on_ticks: bool = False
     undecided: tuple[str, ...] = ()
     predicted: float | None = None
+    launches: int = 1
+    disturbed: int = 0
+    fell: str | None = None
+    dilation: int = 1
+
+    @property
+    def ratios(self) -> tuple[Ratio | None, Ratio | None]:
+        """Native and the runner-up over it."""
+        return self.native, self.ahead
 
     @property
     def doubts(self) -> list[str]:
@@ -63,6 +78,12 @@ class Evidence:
             found.append("two modes, {:.3g} and {:.3g} ms".format(*(1e3 * m for m in self.modes)))
         if self.on_ticks:
             found.append("times on the scheduler's ticks")
+        if self.disturbed:
+            found.append(f"{self.disturbed} more rounds were disturbed")
+        if self.dilation > 1 and (self.of_limit or 0.0) < BANDWIDTH_BOUND:
+            found.append(f"a small block, where time is dilated {self.dilation} x")
+        if self.fell:
+            found.append(f"{self.fell} led in the search, but not when that was confirmed")
         return found
 
     @property
@@ -72,7 +93,8 @@ class Evidence:
         if self.native:
             parts.append(f"{ratio_text(self.native)} x native")
         if self.runner_up and self.ahead:
-            parts.append(f"{ratio_text(self.ahead)} x {self.runner_up}")
+            close = ", not distinguishable" if self.runner_up in self.undecided else ""
+            parts.append(f"{ratio_text(self.ahead)} x {self.runner_up}{close}")
         return "; ".join(
             [
                 f"at {size_text(self.block)}: {' and '.join(parts) or 'alone'}",
@@ -242,12 +264,16 @@ _EVIDENCE: _Fields = {
     "ahead": (_NUMBER, 4),
     "calls": (_WHOLE, None),
     "rounds": (_WHOLE, None),
+    "launches": (_WHOLE, None),
+    "disturbed": (_WHOLE, None),
     "retransmissions": (_WHOLE, None),
     "of_limit": (_NUMBER, None),
     "modes": (_NUMBER, 2),
     "on_ticks": ((bool,), None),
     "undecided": ((str,), 0),
     "predicted": (_NUMBER, None),
+    "fell": ((str,), None),
+    "dilation": (_WHOLE, None),
 }
 _TUNED: _Fields = {
     "library": ((str,), None),
@@ -256,6 +282,8 @@ _TUNED: _Fields = {
     "hosts": ((str,), 0),
     "fingerprint": ((str,), None),
     "noise": ((str,), None),
+    "dilation": ((str,), None),
+    "steal": (_NUMBER, None),
 }
 
 
@@ -321,7 +349,7 @@ def _row(cutoff: Cutoff) -> dict[str, Any]:
         row["why"] = cutoff.said
     if cutoff.evidence:
         fields = vars(cutoff.evidence).items()
-        known = {key: value for key, value in fields if value not in (None, (), False)}
+        known = {k: v for k, v in fields if v not in (None, (), False) and (k, v) not in USUAL}
         row["evidence"] = {key: _rounded(value) for key, value in known.items()}
     return row
 

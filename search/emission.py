@@ -266,6 +266,8 @@ def emit_c(
         hosts=len(tuned.get("hosts", [])),
         fingerprint=comment_text(str(tuned.get("fingerprint", ""))),
         noise=comment_text(str(tuned.get("noise", ""))),
+        dilation=comment_text(str(tuned.get("dilation", ""))),
+        steal=comment_text(f"{tuned['steal']:.0%}" if tuned.get("steal") else ""),
         tree=_tree(decision) if all_bodies or _uses_tree(decision) else [],
         most_depth=MOST_DEPTH if all_bodies else _most_depth(decision),
         parameters=[

@@ -280,7 +280,7 @@ def _bench(rows: Sequence[Mapping[str, Any]]) -> str:
 def _troubles(records: Sequence[Record]) -> str:
     """What was void or set aside."""
     rows = [
-        (size_text(r.block), f"{len(r.void_rounds)} rounds void", r.void)
+        (size_text(r.block), f"{len(r.rounds)} rounds void", r.void)
         for r in records
         if r.void is not None
     ]
@@ -327,12 +327,8 @@ def _null_tests(machine: Machine | None) -> str:
         ("clocks agree within", f"{machine.clock_error * 1e6:.0f} us"),
         ("a message's time jumps behind", ", ".join(map(size_text, machine.thresholds)) or "none"),
     ]
-    shares = (
-        ("one flow, of what the link allows", machine.flow_share),
-        ("flows on all links at once", machine.shift_share),
-        ("processors busy in an all-to-all", machine.processor_share),
-    )
-    rows += [(name, f"{share:.1%}") for name, share in shares if share is not None]
+    if machine.null_tests:
+        rows.append(("null tests", str(machine.null_tests)))
     return "<h2>The network, and null tests</h2>" + _table(("test", "result"), rows)
 
 

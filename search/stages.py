@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import time
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,13 +23,16 @@ from search.decision import Decision, hashed_tree, read_decision, write_decision
 from search.emission import emit_c, emit_h
 from search.errors import EnvironmentFailure, HostsFailed, UserError
 from search.families import compare_families
-from search.files import write_whole
+from search.files import read_object, write_whole
 from search.measure import bench as benchmark
 from search.measure import timeline
 from search.measure.compare import compare_strategies
 from search.measure.job import Job, JobLost
-from search.measure.journal import Journal, Record, any_journal
+from search.measure.journal import Journal, Record, any_journal, usual_disturbance
+from search.measure.null_tests import NullTests, fit
+from search.measure.null_tests import as_text as dilation_text
 from search.measure.probe import probe, read_machine, write_machine
+from search.measure.watch import processor_times
 from search.model import broadcasts
 from search.model.expectation import read_predictions
 from search.model.magpie import completion
@@ -38,12 +43,13 @@ from search.strategy.cell import cells_of
 from search.strategy.racing import FIRST
 from search.strategy.request import QUICK_SIZES, SIZES, Cells
 from search.summary import describe, list_catalogue, summary
-from search.toolchain import TEMPLATES, read_toolchain
+from search.toolchain import TEMPLATES, Toolchain, read_toolchain
 from search.tuning import Tuned, measure_rounds, tune
 from search.verbs import INSTALLATION
 from search.workplace import (
     PRESETS,
     Workplace,
+    build_job,
     build_simulator,
     read_identity,
     read_presets,
@@ -55,10 +61,15 @@ PLAIN_WIDTH = 160
 """Columns where there is no terminal."""
 MODEL_LEAST = 60
 """Seconds of a time limit that leave some for the parameters of the model."""
+TELLING_STEAL = 0.05
+"""Share of the processors that somebody else had, from which on the output says so."""
+PROBE_SHARE = 0.3
+"""Of a time limit: what is not known then is not tried."""
 RECORD_WARMUPS = 3
 RECORD_PATIENCE = 120.0
-BENCH_SECONDS = {"quick": 2.0, "normal": 6.0, "thorough": 20.0}
-BENCH_LAUNCHES = {"quick": 1, "normal": 3, "thorough": 5}
+BENCH_SECONDS = {"quick": 0.3, "normal": 0.8, "thorough": 4.0}
+"""Of a block in a launch."""
+BENCH_LAUNCHES = {"quick": 2, "normal": 3, "thorough": 5}
 
 
 def run(options: Namespace, root: Path) -> None:
@@ -101,11 +112,14 @@ def measure(
     console: Console, place: Workplace, catalogue: Catalogue, begin: float, allow_shrink: bool
 ) -> tuple[Cluster, Tuned]:
     """Probe and tune; if the user allows it, without the hosts that fail."""
+    tools = read_toolchain(place.root / "config.mk")
     while True:
         cluster, settings = read_cluster(place.cluster)
         try:
-            with Site(cluster, read_toolchain(place.root / "config.mk"), place.build) as site:
-                job = probe_stage(console, site, place, start_job(site, place, catalogue))
+            program = build_job(tools, cluster, place, catalogue)
+            cluster, tests = dilate(console, place, tools, program, begin)
+            with Site(cluster, tools, place.build) as site:
+                job = probe_stage(console, site, place, site.start_job(program), tests)
                 return cluster, tune(console, site, place, catalogue, job, begin)
         except HostsFailed as failure:
             if not allow_shrink:
@@ -115,6 +129,36 @@ def measure(
             console.print(f"set aside: {failure}", markup=False)
             console.print(f"cluster: without {names}, all is measured anew: {describe(cluster)}")
             write_cluster(place.cluster, cluster, settings)
+
+
+def dilate(
+    console: Console, place: Workplace, tools: Toolchain, program: Path, begin: float
+) -> tuple[Cluster, NullTests | None]:
+    """Slow an emulated cluster down as far as this machine needs it now, beginning with what the
+    last tuning needed; keep it in build/cluster.json. With what the null tests saw; ``program`` is
+    the measuring job."""
+    cluster, settings = read_cluster(place.cluster)
+    if cluster.kind != "emulated" or len(cluster.ranks_on()) < 2:
+        return cluster, None
+    first = int(read_object(place.identity).get("dilation", 1)) if place.journal.exists() else 1
+
+    @contextmanager
+    def started(dilated: Cluster) -> Iterator[Job]:
+        with Site(dilated, tools, place.build) as site:
+            yield site.start_job(program)
+
+    def say(text: str) -> None:
+        console.print(f"probe: {text}", markup=False)
+
+    limit = settings["time_limit"]
+    deadline = begin + limit * PROBE_SHARE if limit else None
+    cluster, tests = fit(cluster, first, started, say, deadline)
+    if cluster.dilation > 1:
+        say(f"this machine carries the cluster at {dilation_text(cluster)}")
+    for trouble in tests.troubles(cluster.timeout):
+        say(f"this machine disturbs the cluster: {trouble}; intervals will be wide")
+    write_cluster(place.cluster, cluster, settings)
+    return cluster, tests
 
 
 def cluster_stage(
@@ -158,14 +202,15 @@ def configure_cluster(
         profile = {ranks: blocks for ranks, blocks in profile.items() if ranks in sides}
         if not profile:
             raise UserError(f"{options.profile}: no call on rows or columns of the grid is in it")
+    effort = options.effort or "normal"
     settings = {
         "ranks": [*profile] or sides or options.np or [cluster.ranks],
         "profile": profile,
-        "sizes": options.sizes or (QUICK_SIZES if options.effort == "quick" else SIZES),
+        "sizes": options.sizes or (QUICK_SIZES if effort == "quick" else SIZES),
         "own_sizes": bool(options.sizes),
         "strategy": options.strategy,
         "timing": options.timing,
-        "effort": options.effort,
+        "effort": effort,
         "only": options.only,
         "time_limit": options.time_limit,
         "accept_noise": options.accept_noise,
@@ -180,9 +225,12 @@ def configure_cluster(
     write_cluster(place.cluster, cluster, settings)
 
 
-def probe_stage(console: Console, site: Site, place: Workplace, job: Job) -> Job:
-    """Measure the network itself; write build/machine.json. The job, or another if it was lost. A
-    short time limit leaves no time for the parameters of the model."""
+def probe_stage(
+    console: Console, site: Site, place: Workplace, job: Job, tests: NullTests | None = None
+) -> Job:
+    """Measure the network itself; write build/machine.json, with what null ``tests`` saw before.
+    The job, or another if it was lost. A short time limit leaves no time for the parameters of the
+    model."""
     settings = read_cluster(place.cluster)[1]
     limit = settings["time_limit"]
     effort = None if limit and limit < MODEL_LEAST else settings["effort"]
@@ -194,7 +242,7 @@ def probe_stage(console: Console, site: Site, place: Workplace, job: Job) -> Job
     job, machine = site.with_job(
         job, place.build / "measure", say, lambda job: probe(site.cluster, job, say, effort)
     )
-    write_machine(place.machine, machine)
+    write_machine(place.machine, replace(machine, null_tests=tests))
     return job
 
 
@@ -217,8 +265,9 @@ def decide_stage(place: Workplace, catalogue: Catalogue, tuned: Tuned | None = N
     """Make generated/decision.toml of the journal."""
     cluster, settings = read_cluster(place.cluster)
     fields = read_identity(place)
-    _, cells = read_cells(place, catalogue)
+    journal, cells = read_cells(place, catalogue)
     native = catalogue.variant("native")
+    disturbance = usual_disturbance(journal.records)
     decision = Decision(
         decide(
             cells,
@@ -234,6 +283,8 @@ def decide_stage(place: Workplace, catalogue: Catalogue, tuned: Tuned | None = N
             "hosts": sorted(set(fields["hosts"])),
             "fingerprint": digest(fields),
             **({"noise": tuned.noise[0]} if tuned and tuned.noise else {}),
+            **({"dilation": dilation_text(cluster)} if cluster.dilation > 1 else {}),
+            **({"steal": disturbance.steal} if disturbance.steal >= TELLING_STEAL else {}),
         },
         hashed_tree(cluster.topology),
     )
@@ -324,14 +375,14 @@ def bench_stage(
     jobs = [site.start_job(program)]
     fields = site.fingerprint(jobs[0].library, settings["timing"])
     forced = jobs[0].forced if options.competitors else []
-    all_rows = []
+    all_rows, before = [], processor_times()
     for ranks in settings["ranks"] if cluster.grid else [cluster.ranks]:
         competitors: dict[str, Callable[[int], str]] = {
             name: partial(_same, name) for name in forced
         }
         for name, preset in presets.items():
             competitors[f"preset {name}"] = partial(benchmark.chosen_label, preset, ranks)
-        plan = make_plan(place, options, settings, ranks, competitors)
+        plan = make_plan(place, cluster, options, settings, ranks, competitors)
         timed = benchmark.run_bench(
             lambda: jobs.pop() if jobs else site.start_job(program),
             plan,
@@ -341,13 +392,22 @@ def bench_stage(
         chosen = partial(benchmark.chosen_label, decision, ranks)
         rows = benchmark.make_rows(timed, plan, cluster.limit, chosen)
         where = f"; communicators of {ranks} ranks, all at once" if cluster.grid else ""
-        benchmark.show(console, rows, describe(cluster) + where)
+        benchmark.show(console, rows, describe(cluster) + where + stolen(before))
         all_rows += rows
     circumstances = {
         "cluster": describe(cluster),
-        **{key: fields[key] for key in ("library", "congestion control", "port buffer")},
+        **{
+            key: fields[key] for key in ("library", "congestion control", "port buffer", "dilation")
+        },
     }
     benchmark.write_rows(place.build / "bench.json", all_rows, circumstances)
+
+
+def stolen(before: Sequence[int]) -> str:
+    """What the hypervisor gave to others since then, if that is worth a word."""
+    spent = [after - begin for begin, after in zip(before, processor_times())]
+    steal = spent[7] / max(1, sum(spent))
+    return f"; steal {steal:.0%}" if steal >= TELLING_STEAL else ""
 
 
 def build_bench(
@@ -371,22 +431,25 @@ def build_bench(
 
 def make_plan(
     place: Workplace,
+    cluster: Cluster,
     options: Namespace,
     settings: Mapping[str, Any],
     ranks: int,
     competitors: Mapping[str, Callable[[int], str]],
 ) -> benchmark.Plan:
     """What to time on so many ranks, and for how long."""
-    effort = settings["effort"]
+    effort = options.effort or settings["effort"]
     launches = options.launches or BENCH_LAUNCHES[effort]
     tuned = ranks if ranks in settings["ranks"] else max(settings["ranks"])
     return benchmark.Plan(
         ranks,
-        options.sizes or benchmark.bench_sizes(sizes_of(place, settings, tuned)),
-        BENCH_SECONDS[effort] * (1 + len(competitors) / 2) / launches,
+        options.sizes
+        or benchmark.bench_sizes(sizes_of(place, settings, tuned), ranks, cluster.limit),
+        BENCH_SECONDS[effort] * (1 + len(competitors) / 2),
         launches,
         competitors,
         options.cold,
+        cluster.timeout,
     )
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from search.algorithm import Catalogue
 from search.cluster.hosts import Cluster
-from search.decision import Decision, DecisionTable
+from search.decision import Decision, DecisionTable, Evidence
 from search.progress import size_text
 from search.tuning import Tuned
+
+MOST_RATIO = 100.0
 
 PAGE_HEAD = """\
 # The algorithms
@@ -29,6 +33,9 @@ def describe(cluster: Cluster) -> str:
     hosts, tree = len(cluster.ranks_on()), cluster.topology
     speeds = sorted({link.mbit for link in tree.links if link.mbit})
     speed = f", {'/'.join(f'{s:g}' for s in speeds)} Mbit/s" if speeds else ""
+    if cluster.dilation > 1:
+        stands = "/".join(f"{s * cluster.dilation:g}" for s in speeds)
+        speed += f" standing for {stands} (time dilated {cluster.dilation} x)"
     buffer = f", {size_text(cluster.buffer)} a port" if cluster.buffer else ""
     grid = f", a grid of {cluster.grid[0]} x {cluster.grid[1]}" if cluster.grid else ""
     return (
@@ -90,32 +97,57 @@ def catalogue_page(catalogue: Catalogue) -> str:
 
 
 def summary(console: Console, cluster: Cluster, decision: Decision, tuned: Tuned) -> None:
-    """The cut-offs, what is uncertain, a verdict, and what to type next."""
+    """A line a row, what is uncertain, the figure that matters, and what to type next."""
     table = Table(title=describe(cluster), box=box.SIMPLE)
-    for heading in ("block", "variant", "why"):
+    for heading in ("blocks", "variant"):
         table.add_column(heading)
+    for heading in ("native takes", "runner-up takes", "of bound"):
+        table.add_column(heading, justify="right")
     chosen = decision.tables[0]
     for low, cutoff in zip([1, *(c.most + 1 for c in chosen.cutoffs if c.most)], chosen.cutoffs):
         to = f"to {size_text(cutoff.most)}" if cutoff.most else f"from {size_text(low)}"
-        table.add_row(to, cutoff.variant.label, cutoff.why)
+        table.add_row(to, cutoff.variant.label, *_figures(cutoff.evidence))
     console.print(table)
     for noise in tuned.noise[:1]:
         console.print(f"Measured on a disturbed cluster, as accepted: {noise}.", markup=False)
+    if decision.tuned.get("steal"):
+        console.print(f"Others had {decision.tuned['steal']:.0%} of the processors meanwhile.")
     if not tuned.finished:
         console.print("The time limit came before the end: configure again goes on from here.")
         for line in tuned.uncertain:
             console.print(f"  uncertain: {line}", markup=False)
     console.print(verdict(chosen))
     console.print(
-        "generated/alltoall.c is ready: compile it with your program and call "
-        "ATALL_Alltoall.\nNext: make bench, make check"
+        "generated/alltoall.c is ready: compile it with your program and call ATALL_Alltoall. "
+        "Next: make bench",
+        soft_wrap=True,
     )
 
 
+def _figures(evidence: Evidence | None) -> list[str]:
+    """How many times longer native and the runner-up take, with intervals; the share of the
+    bandwidth bound."""
+    if evidence is None:
+        return ["", "", ""]
+    ratios = [f"{r[0]:.2f} x ({r[1]:.2f}-{_most(r[2])})" if r else "" for r in evidence.ratios]
+    return [*ratios, f"{evidence.of_limit:.0%}" if evidence.of_limit else ""]
+
+
+def _most(ratio: float) -> str:
+    """The upper end of an interval: beyond all sense it is no number."""
+    return f"{ratio:.2f}" if ratio < MOST_RATIO else "..."
+
+
 def verdict(table: DecisionTable) -> str:
-    """One line against the library."""
-    labels = [cutoff.variant.label for cutoff in table.cutoffs]
-    if labels == ["native"]:
+    """One line against the library: the figure that matters."""
+    native = [c.evidence.native for c in table.cutoffs if c.evidence and c.evidence.native]
+    if not native:
         return "Nothing measured beats the MPI library's own MPI_Alltoall here: it serves all."
-    kept = " (which keeps some sizes)" if "native" in labels else ""
-    return f"Faster than the MPI library's own MPI_Alltoall{kept}; 'make bench' shows by how much."
+    shares = [scores for *_, scores in native]
+    kept = len(table.cutoffs) - len(native)
+    middle = math.exp(sum(math.log(share) for share in shares) / len(table.cutoffs))
+    return (
+        f"The MPI library's own MPI_Alltoall takes {middle:.2f} times as long, in the geometric "
+        f"mean of the rows, time-outs included"
+        + (f" ({kept} of {len(table.cutoffs)} are its own)." if kept else ".")
+    )

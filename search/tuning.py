@@ -15,6 +15,7 @@ from search.algorithm import Catalogue, Variant
 from search.cluster.hostlist import short_name
 from search.cluster.hosts import Cluster, read_cluster
 from search.cluster.site import Site, digest
+from search.decide import searched_winners
 from search.errors import EnvironmentFailure
 from search.files import read_object, write_whole
 from search.measure.gates import Gates
@@ -23,9 +24,11 @@ from search.measure.journal import Journal, Place
 from search.measure.probe import read_machine
 from search.measure.runner import MeasuringRunner
 from search.measure.visits import OutOfTime
+from search.measure.watch import Watch
 from search.model.expectation import Expectations, keep, start_model
 from search.progress import Display, size_text
 from search.strategy import STRATEGIES
+from search.strategy.confirming import confirming
 from search.strategy.elimination import undecided
 from search.strategy.request import EFFORTS, Cells, Search, Task, expects_nothing
 from search.workplace import Workplace, build_simulator, sizes_of
@@ -76,12 +79,19 @@ def tune(
             + (f", {len(journal.records)} records are there already" if journal.records else "")
         )
         started, finished = time.monotonic(), True
-        with Display(console, settings["ranks"], tasks[-1].sizes) as display:
+        with Display(console, settings["ranks"], tasks[-1].sizes) as display, Watch() as watch:
             deadline = begin + settings["time_limit"] if settings["time_limit"] else None
-            runner = make_runner(site, place, job, journal, display, settings, deadline)
+            runner = make_runner(site, place, job, journal, display, settings, watch, deadline)
             try:
                 for task in tasks:
                     runner.run(STRATEGIES[settings["strategy"]](cells, task))
+                is_to_confirm = tasks[0].rules.confirms
+                if is_to_confirm:
+                    display.say("confirming what was found, in another launch")
+                for task in tasks if is_to_confirm else ():
+                    mine = [c for c in cells.values() if c.ranks == task.ranks and c.rounds]
+                    winners = searched_winners(mine, task.variants[0])
+                    runner.run(confirming(cells, task, winners))
             except OutOfTime:
                 finished = False
             finally:
@@ -100,6 +110,7 @@ def make_runner(
     journal: Journal,
     display: Display,
     settings: Mapping[str, Any],
+    watch: Watch,
     deadline: float | None = None,
 ) -> MeasuringRunner:
     """Who measures on a cluster as it was configured; ``deadline`` is monotonic time."""
@@ -112,8 +123,10 @@ def make_runner(
         make_gates(site.cluster),
         deadline,
         settings["timing"],
-        settings["accept_noise"],
+        settings["accept_noise"] or site.cluster.kind == "emulated",
         blame=site.health.blame,
+        timeout=site.cluster.timeout,
+        watch=watch if site.cluster.kind != "remote" else None,
     )
 
 
@@ -129,8 +142,8 @@ def measure_rounds(
 ) -> None:
     """Let a search of these ranks and blocks measure what the journal does not hold."""
     ranks, blocks = ({key[i] for key in places} for i in range(2))
-    with Display(console, sorted(ranks), sorted(blocks)) as display:
-        runner = make_runner(site, place, job, journal, display, settings)
+    with Display(console, sorted(ranks), sorted(blocks)) as display, Watch() as watch:
+        runner = make_runner(site, place, job, journal, display, settings, watch)
         try:
             runner.run(search)
         finally:

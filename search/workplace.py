@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from search.algorithm import Catalogue
-from search.cluster.hosts import Cluster
+from search.cluster.hosts import Cluster, read_cluster
 from search.cluster.site import Site
 from search.decision import Decision, hashed_tree, read_decision
 from search.emission import emit_c, emit_h
@@ -24,6 +24,7 @@ from search.toolchain import SOURCE, TEMPLATES, Toolchain
 PRESETS = {path.stem: path for path in sorted((SOURCE / "search" / "presets").glob("*.toml"))}
 """Published decisions over our bodies."""
 GENERIC = PRESETS["mpich"]
+MOST_DILATED = 0.75
 
 
 def read_presets(catalogue: Catalogue) -> dict[str, Decision]:
@@ -50,13 +51,25 @@ def start_job(
     site: Site, place: Workplace, catalogue: Catalogue, program: str = "measure", *define: str
 ) -> Job:
     """Build the measuring job with every algorithm in it, and start it."""
+    return site.start_job(build_job(site.tools, site.cluster, place, catalogue, program, *define))
+
+
+def build_job(
+    tools: Toolchain,
+    cluster: Cluster,
+    place: Workplace,
+    catalogue: Catalogue,
+    program: str = "measure",
+    *define: str,
+) -> Path:
+    """Build the measuring job with every algorithm in it; where it is."""
     source = place.build / "catalogue.c"
     generic = read_decision(GENERIC, catalogue)
-    every = replace(generic, tree=hashed_tree(site.cluster.topology))
+    every = replace(generic, tree=hashed_tree(cluster.topology))
     write_whole(source, emit_c(every, catalogue, TEMPLATES, all_bodies=True))
     write_whole(place.build / "alltoall.h", emit_h(TEMPLATES))
-    site.tools.compile_job(source, place.build / program, ["ATALL_EVERY", *define])
-    return site.start_job(place.build / program)
+    tools.compile_job(source, place.build / program, ["ATALL_EVERY", *define])
+    return place.build / program
 
 
 def build_simulator(
@@ -80,13 +93,18 @@ def read_identity(place: Workplace) -> dict[str, Any]:
 
 def sizes_of(place: Workplace, settings: Mapping[str, Any], ranks: int) -> tuple[int, ...]:
     """The blocks to search on so many ranks, in bytes to each peer: those of the settings and,
-    unless the user named them, where the library changes its protocol and one byte past it."""
+    unless the user named them, where the library changes its protocol and one byte past it; where
+    time is dilated none whose calls take MOST_DILATED seconds."""
     if settings.get("profile"):  # not there in what an older version wrote
         return tuple(settings["profile"][str(ranks)])
     machine = read_machine(place.machine)
     sizes = set(settings["sizes"])
-    jumps = machine.thresholds if machine and not settings["own_sizes"] else ()
-    for jump in jumps:
+    if settings["own_sizes"]:
+        return tuple(sorted(sizes))
+    for jump in machine.thresholds if machine else ():
         if min(sizes) < jump < max(sizes):
             sizes |= {jump, jump + 1}
+    cluster = read_cluster(place.cluster)[0]
+    if cluster.dilation > 1:  # what is beyond is left to the largest that is measured
+        sizes = {size for size in sizes if (cluster.limit(ranks, size) or 0.0) <= MOST_DILATED}
     return tuple(sorted(sizes))

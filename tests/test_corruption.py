@@ -60,9 +60,9 @@ def damage(data, chance):
 
 def records():
     sample = Sample((1e-3, 2e-3), ((1, 4),), 1, (), 0.5)
-    yield from (Record(8, 64, "native", n, sample, scheme="round", launch=0) for n in range(12))
+    yield from (Record(8, 64, "native", n, sample, scheme="round") for n in range(12))
     yield Record(8, 64, "ring(sync=none)", failure="wrong data")
-    yield Record(8, 64, void="noise", void_rounds=(3,))
+    yield Record(8, 64, void="noise", rounds=(3,))
 
 
 def read_journal(path, catalogue):

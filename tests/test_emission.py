@@ -48,7 +48,7 @@ def test_bodies_are_the_same_bytes_wherever_they_stand(catalogue, generic):
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("every", [False, True])
 def test_no_warning_whoever_compiles(catalogue, generic, tools, tmp_path, compiler, every):
-    if subprocess.run([compiler, "--version"], capture_output=True, check=False).returncode:
+    if not shutil.which(compiler):
         pytest.skip(f"no {compiler}")
     (tmp_path / "alltoall.c").write_text(emit_c(generic, catalogue, TEMPLATES, every))
     (tmp_path / "alltoall.h").write_text(emit_h(TEMPLATES))

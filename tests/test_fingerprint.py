@@ -61,6 +61,7 @@ CHANGES = {
     "another host": ("hosts", lambda *_: {"where": cluster("n0 n1 n3")}),
     "another placement": ("hosts", lambda *_: {"where": cluster("n1 n0 n2")}),
     "another speed": ("tree", lambda *_: {"where": faster()}),
+    "dilated": ("dilation", lambda *_: {"where": cluster(dilation=4)}),
     "another buffer": ("port buffer", lambda *_: {"where": cluster(buffer=65536)}),
     "a grid": ("grid", lambda *_: {"where": cluster(grid=(1, 3))}),
     "another kernel": ("kernel", lambda system, *_: system.update(release="6.6")),

@@ -8,7 +8,7 @@ import pytest
 
 from search.errors import TooNoisy
 from search.measure.gates import Gates, summarised
-from search.measure.journal import Journal, Record
+from search.measure.journal import Disturbance, Journal, Record
 from search.measure.runner import MeasuringRunner
 from search.measure.samples import Sample
 from search.measure.visits import OutOfTime
@@ -24,6 +24,7 @@ def gates(kind="remote"):
 def quiet(**changes):
     """What the job says; the second rank shares the first one's host and says nothing."""
     seen = {"bytes": 0, "tasks": 0, "spare": 1, "carrier": 2, "work": 1e-4}
+    seen |= {"ticks": 100, "stolen": 5, "woke": 1e-4}
     return {
         key: [changes.get(f"{key}0", value), -1, changes.get(f"{key}1", value)]
         for key, value in seen.items()
@@ -65,9 +66,24 @@ def test_late_acknowledgements_on_a_slow_link_are_our_own():
     assert watch.look(quiet(bytes0=0.1 * 5e6 / 8)) == []
     (trouble,) = watch.look(quiet(bytes0=0.3 * 5e6 / 8))
     assert "1.5 Mbit/s of somebody else's traffic" in trouble
-    assert gates("emulated").look(quiet(tasks0=1, tasks1=1))  # all hosts share the processors
-    assert gates("emulated").look(quiet(tasks1=1)) == []  # one of ours, passing by
     assert gates("local").look(quiet(tasks1=9, bytes0=1e9)) == []
+
+
+def test_who_shares_the_processors_of_an_emulated_cluster_is_no_trouble():
+    assert gates("emulated").look(quiet(tasks0=9, tasks1=9, work0=1.0, work1=1.0)) == []
+
+
+def test_disturbance_is_that_of_the_worst_host_since_the_last_look():
+    watch = gates()
+    assert watch.disturbance(quiet(woke1=2e-3)) == Disturbance(0.0, 2e-3)  # nothing to compare with
+    later = quiet(ticks0=200, stolen0=10, ticks1=300, stolen1=65)
+    assert watch.disturbance(later) == Disturbance(0.3, 1e-4)
+    assert watch.disturbance(later) == Disturbance(0.0, 1e-4)
+
+
+def test_a_stall_is_as_long_as_time_is_dilated():
+    stalled = Sample((1.6,), ((0, 4),), 3, spent=1.7, timeout=0.8)
+    assert gates().stall("here", "native", stalled, 0.01) is None
 
 
 def test_a_variant_that_stands_still_for_the_third_time_always_does():
@@ -161,9 +177,7 @@ def test_disturbed_rounds_are_void_and_repeated(catalogue, tmp_path, monkeypatch
     assert [answer.number for answer in answers] == [0, 2, 3]
     assert answers[1].void == {1}
     (void,) = [record for record in journal.records if record.void]
-    assert void == Record(
-        3, 8, void="host n1: 2 task(s) too many want its processors", void_rounds=(1,)
-    )
+    assert void == Record(3, 8, void="host n1: 2 task(s) too many want its processors", rounds=(1,))
     assert "1 round at 8 B void and repeated: host n1" in said[0]
 
 

@@ -10,12 +10,10 @@ from search.measure.samples import Sample
 from .conftest import ROOT
 
 RECORDS = [
-    Record(
-        8, 1, "native", 0, Sample((0.1, 0.2), ((3, 2), (5, 1)), 1, (1e-5, 2e-5), 0.25), launch=1
-    ),
+    Record(8, 1, "native", 0, Sample((0.1, 0.2), ((3, 2), (5, 1)), 1, (1e-5, 2e-5), 0.25, 1)),
     Record(8, 1, "ring(sync=none)", failure="wrong"),
     Record(4, 64, "native", 7, Sample((0.25,)), scheme="round"),
-    Record(8, 1, void="host n3: a hog", void_rounds=(0, 2)),
+    Record(8, 1, void="host n3: a hog", rounds=(0, 2)),
 ]
 
 

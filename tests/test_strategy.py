@@ -426,7 +426,7 @@ def test_cut_offs_are_where_times_cross(few):
     high = filled(few, block=256, native=[1.2] * 9, ring=[1.0] * 9)
     table = decide_table([low, high], [64, 256], few[0])
     assert table.cutoffs[0].most == pytest.approx(128, abs=1)
-    near = filled(few, block=256, native=[1.05] * 9, ring=[1.0] * 9)
+    near = filled(few, block=256, native=[1.06] * 9, ring=[1.0] * 9)
     assert decide_table([low, near], [64, 256], few[0]).cutoffs[0].most > 180
 
 
@@ -442,7 +442,7 @@ def test_recorded_rounds_come_back_whole_and_in_order(few):
         Record(8, 1, "ring(sync=none)", 1, sample(2.5)),
         Record(8, 1, "native", 2, sample(1.7)),
         Record(8, 1, "bruck(radix=2)", failure="wrong data"),
-        Record(8, 1, void="a hog", void_rounds=(0,)),
+        Record(8, 1, void="a hog", rounds=(0,)),
     ]
     recorded = Recorded(records)
     labels = ["native", "ring(sync=none)", "bruck(radix=2)"]

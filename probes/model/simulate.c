@@ -22,6 +22,7 @@
  *         that all ranks share; 0: each has its own
  *
  *     wake SECONDS
+ *     timeout SECONDS
  *         of work before a rank that waited goes on
  *
  * then, each answered with one JSON line {"seconds": [...], "resent": n, "timeouts": n}:
@@ -341,7 +342,8 @@ static bool take_cluster(const char *line)
     return sscanf(line, "copy %lf", &costs.copy) == 1 ||
            sscanf(line, "buffered %lf", &costs.buffered) == 1 ||
            sscanf(line, "processors %d", &costs.processors) == 1 ||
-           sscanf(line, "wake %lf", &costs.wake) == 1;
+           sscanf(line, "wake %lf", &costs.wake) == 1 ||
+           sscanf(line, "timeout %lf", &retransmission_timeout) == 1;
 }
 
 static bool take_variant(const char *label)

@@ -23,9 +23,11 @@ enum {
     MOST_HOPS = 64
 };
 
-#define TIMEOUT 0.2      /* seconds until what nobody acknowledges is sent again, */
-#define PROBE_PAUSE 8e-3 /* and beside two round trips until a probe is */
+#define PROBE_PAUSE 8e-3 /* seconds, beside two round trips, until a probe is sent */
 #define SHRINK 0.7
+
+/* Seconds until what nobody acknowledges is sent again. */
+static double retransmission_timeout = 0.2;
 
 /* What leaves one end of a cable. */
 struct port {
@@ -167,8 +169,8 @@ static void set_alarm(int number)
 {
     struct flow *flow = &network.flow[number];
     double wait = 2 * flow->round_trip + PROBE_PAUSE;
-    if (flow->has_probed || flow->under_way <= SEGMENT || wait > TIMEOUT)
-        wait = TIMEOUT;
+    if (flow->has_probed || flow->under_way <= SEGMENT || wait > retransmission_timeout)
+        wait = retransmission_timeout;
     if (!flow->has_alarm || agenda.now + wait < flow->due)
         note(agenda.now + wait, alarm_rings, number, NULL);
     flow->has_alarm = true;
@@ -284,7 +286,8 @@ static void hop(int number, void *what)
 static void wake_flow(struct flow *flow)
 {
     double idle = agenda.now - flow->latest;
-    for (; idle > TIMEOUT && flow->window > FIRST_WINDOW * SEGMENT; idle -= TIMEOUT)
+    for (; idle > retransmission_timeout && flow->window > FIRST_WINDOW * SEGMENT;
+         idle -= retransmission_timeout)
         flow->window /= 2;
     if (flow->window < FIRST_WINDOW * SEGMENT)
         flow->window = FIRST_WINDOW * SEGMENT;
@@ -294,7 +297,8 @@ static void wake_flow(struct flow *flow)
 static void send_more(int number)
 {
     struct flow *flow = &network.flow[number];
-    if (flow->under_way <= 0 && flow->waiting == 0 && agenda.now > flow->latest + TIMEOUT)
+    if (flow->under_way <= 0 && flow->waiting == 0 &&
+        agenda.now > flow->latest + retransmission_timeout)
         wake_flow(flow);
     while (flow->in_nic < IN_NIC && (flow->waiting > 0 || flow->next < flow->written)) {
         struct segment *segment = flow->missing;

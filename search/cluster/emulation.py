@@ -87,6 +87,7 @@ class Emulation:
             "switches": tree.switches,
             "links": [[link.upper, link.lower, link.mbit] for link in tree.links],
             "buffer": self.cluster.buffer,
+            "dilation": self.cluster.dilation,
             "preload": str(self.preload) if self.preload else None,
         }
         try:

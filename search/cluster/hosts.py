@@ -19,6 +19,7 @@ from search.cluster.topology import Link, Topology, alltoall_limit, single_switc
 from search.cluster.topology_file import read_topology
 from search.errors import HostsFailed, UserError
 from search.files import write_whole
+from search.measure.samples import TIMEOUT
 
 PLACEMENTS = ("switch", "interleaved", "file")
 LAUNCHERS = ("hydra", "srun")
@@ -40,7 +41,8 @@ class Cluster:
 
     ``kind`` is "emulated", "remote" (hosts of a list) or "local" (this machine);
     ``buffer`` is the port buffer of emulated switches in bytes. ``grid`` has the rows and columns
-    of a process grid, if its communicators are what is tuned.
+    of a process grid, if its communicators are what is tuned. Of an emulated cluster ``dilation``
+    says by what the speeds of all its links were divided: so many times slower time passes there.
     """
 
     kind: str
@@ -50,6 +52,22 @@ class Cluster:
     launcher: str = "hydra"
     buffer: int = 0
     grid: tuple[int, ...] = ()
+    dilation: int = 1
+
+    @property
+    def timeout(self) -> float:
+        """Seconds of TCP's shortest retransmission time-out there."""
+        return TIMEOUT * self.dilation
+
+    def dilated(self, divisor: int) -> Cluster:
+        """The cluster with links that are so many times slower than as it was described."""
+        share = self.dilation / divisor
+        links = (
+            dataclasses.replace(link, mbit=link.mbit and link.mbit * share)
+            for link in self.topology.links
+        )
+        tree = dataclasses.replace(self.topology, links=tuple(links))
+        return dataclasses.replace(self, topology=tree, dilation=divisor)
 
     def host_of_rank(self) -> list[str]:
         """The host of each rank: each host takes its slots of consecutive ranks."""

@@ -3,8 +3,8 @@
 Run as PID 1 of fresh user, mount, network and PID namespaces (see emulation.py), so that
 nothing of it outlives its process. Reads one JSON request on standard input:
 ``{"hosts": [...], "switches": [...], "links": [[upper, lower, mbit], ...], "buffer": bytes,
-"preload": path or null}``, builds the cluster, answers one JSON line, and stays until standard
-input ends.
+"dilation": times, "preload": path or null}``, builds the cluster, answers one JSON line, and stays
+until standard input ends.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ INTERFACE = "e0"
 CONGESTION_CONTROL = "cubic"
 NIC_QUEUE = 1 << 20
 """Bytes a host queues itself: a network card does not drop what its own host sends."""
+LEAST_TIMEOUT = 200
+"""Milliseconds of TCP's shortest retransmission time-out, where time is not dilated."""
 BURST = 4096
 FRAME_OVERHEAD = 24
 """Preamble, checksum and gap: what a frame takes on the wire beside what tbf counts."""
@@ -169,7 +171,7 @@ def build(request: dict[str, Any]) -> None:
     with IPRoute() as fabric:
         bridges = {name: make_switch(fabric, i) for i, name in enumerate(request["switches"])}
         for number, (upper, lower, mbit) in enumerate(request["links"]):
-            cable = Cable(fabric, number, mbit, request["buffer"])
+            cable = Cable(fabric, number, mbit, request["buffer"], request["dilation"])
             cable.plug(bridges[upper], "a")
             if lower in bridges:
                 cable.plug(bridges[lower], "b")
@@ -191,8 +193,8 @@ def make_switch(fabric: Any, number: int) -> int:
 class Cable:
     """A veth pair, both of whose ends are shaped."""
 
-    def __init__(self, fabric: Any, number: int, mbit: float, buffer: int) -> None:
-        self.fabric, self.mbit, self.buffer = fabric, mbit, buffer
+    def __init__(self, fabric: Any, number: int, mbit: float, buffer: int, dilation: int) -> None:
+        self.fabric, self.mbit, self.buffer, self.dilation = fabric, mbit, buffer, dilation
         self.ends = {"a": f"c{number}a", "b": f"c{number}b"}
         fabric.link("add", ifname=self.ends["a"], kind="veth", peer={"ifname": self.ends["b"]})
 
@@ -225,7 +227,10 @@ class Cable:
                 prefsrc=where,
                 scope="link",
                 proto="kernel",
-                metrics={"cc_algo": CONGESTION_CONTROL},
+                metrics={
+                    "cc_algo": CONGESTION_CONTROL,
+                    "rto_min": LEAST_TIMEOUT * self.dilation,
+                },
             )
             shape(inside, index, self.mbit, NIC_QUEUE)
 

@@ -155,6 +155,7 @@ class Site:
             "network cards": {} if self.emulation else _network_cards(),
             "congestion control": netns.CONGESTION_CONTROL if self.emulation else _tcp_control(),
             "port buffer": cluster.buffer,
+            "dilation": cluster.dilation,
             "timing": timing,
             "sources": source_hash(),
         }

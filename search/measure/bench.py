@@ -1,8 +1,8 @@
 """The bench: the generated file against the MPI library's own MPI_Alltoall, interleaved.
 
 With competitors also against each of the library's algorithms, forced, and against what the
-presets choose among our bodies, in the same rounds. What is claimed are medians of several launches
-of the job.
+presets choose among our bodies, in the same rounds. What is claimed rests on several launches of
+the job, by the one estimator of launches.py.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 import random
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,20 +26,27 @@ from search.decision import Decision
 from search.errors import EnvironmentFailure
 from search.files import write_whole
 from search.measure.job import Job, JobLost
-from search.measure.samples import Interval, Sample, median_interval, ratio_interval, sample_of
+from search.measure.launches import ratio_of, spread_of
+from search.measure.samples import TIMEOUT, Interval, Sample, median_interval, sample_of
 from search.measure.scheme import isolated
-from search.measure.visits import SETTLE_SECONDS, SKEW_BARRIERS
+from search.measure.visits import SETTLE_TIMEOUTS, SKEW_BARRIERS
 from search.progress import size_text
-from search.strategy.cell import EQUAL
 
 TARGETS = ("library", "generated")
-LEAST_ROUNDS = 9
+LEAST_ROUNDS = 3
+"""Of a launch: fewer say nothing of their error."""
 MOST_ROUNDS = 400
-WARMUPS = 3
+WARMUPS = 2
+WARMUP_SECONDS = 0.05
+"""Where a call takes longer, verifying it has warmed it up."""
+SHORT = 0.1
+"""Seconds at the bandwidth bound of a block beyond which none is added between two tuned ones."""
 PATIENCE = 60.0
 COLD_CALLS = 3
 COLD_SECONDS = 1.1
 """Idle time after which TCP has forgotten its window."""
+
+MOST_RATIO = 1000.0
 
 Limit = Callable[[int, int], "float | None"]
 
@@ -60,18 +68,10 @@ class Timed:
         """Their times."""
         return [sample.seconds for sample in self.samples(target)]
 
-    def ratio(self, target: str) -> Interval:
-        """Time of a target over the generated file's: the median of the launches' ratios of
-        medians, with the interval of all pairs timed in the same round."""
-        times, generated = self.seconds(target), self.seconds("generated")
-        pairs = ratio_interval(times, generated)
-        return Interval(pairs.low, statistics.median(self.ratios(target)), pairs.high)
-
-    def ratios(self, target: str) -> list[float]:
-        """The ratio of medians in each launch."""
+    def launch_ratios(self, target: str) -> list[list[float]]:
+        """Times of a target over the generated file's in the same rounds, launch by launch."""
         return [
-            statistics.median(s.seconds for s in launch[target])
-            / statistics.median(s.seconds for s in launch["generated"])
+            [a.seconds / b.seconds for a, b in zip(launch[target], launch["generated"])]
             for launch in self.launches
         ]
 
@@ -79,9 +79,9 @@ class Timed:
 @dataclass(frozen=True)
 class Row:
     """One block (bytes to each peer) on so many ranks: medians in seconds, ratio = library over
-    generated.
+    generated with its interval.
 
-    ``launches`` holds that ratio for each launch, ``competitors`` the ratio for each other that
+    ``launches`` holds that ratio in each launch, ``competitors`` the ratio for each other that
     was timed, ``cold`` the medians of library and generated file after idleness.
     """
 
@@ -98,15 +98,22 @@ class Row:
     cold: tuple[float, float] | None = None
 
     @property
+    def verdict(self) -> str:
+        """What the interval says of the generated file."""
+        if self.ratio.low > 1:
+            return "faster"
+        return "slower" if self.ratio.high < 1 else "equal"
+
+    @property
     def best_competitor(self) -> str | None:
         """The fastest of the others, if there were any."""
         return min(self.competitors, key=lambda c: self.competitors[c].median, default=None)
 
 
-def bench_sizes(sizes: Sequence[int]) -> list[int]:
-    """The tuned sizes and one between each two of them."""
+def bench_sizes(sizes: Sequence[int], ranks: int, limit: Limit) -> list[int]:
+    """The tuned sizes and, where calls are short, one between each two of them."""
     between = [math.isqrt(a * b) for a, b in zip(sizes, sizes[1:])]
-    return sorted({*sizes, *between})
+    return sorted({*sizes, *(size for size in between if (limit(ranks, size) or 0.0) <= SHORT)})
 
 
 def chosen_label(decision: Decision, ranks: int, block: int) -> str:
@@ -122,7 +129,7 @@ def chosen_label(decision: Decision, ranks: int, block: int) -> str:
 class Plan:
     """What a bench times on so many ranks: blocks, each for so many seconds a launch, and beside
     the two targets competitors by name, with the label that each has at a block; ``cold`` adds
-    calls after idleness."""
+    calls after idleness; ``timeout`` is TCP's shortest there."""
 
     ranks: int
     sizes: Sequence[int]
@@ -130,6 +137,7 @@ class Plan:
     launches: int
     competitors: Mapping[str, Callable[[int], str]] = field(default_factory=dict)
     cold: bool = False
+    timeout: float = TIMEOUT
 
     def labels(self, block: int) -> dict[str, str]:
         """What is timed at a block, by name."""
@@ -175,9 +183,13 @@ def _time_block(
     samples: dict[str, list[Sample]] = {target: [] for target in labels}
     expected = 0.0
     for target, label in labels.items():
+        begin = time.monotonic()
         if job.ask(f"verify {label} {block}", patience).get("verdict") != "ok":
             raise EnvironmentFailure(f"{target}: wrong result at {block} bytes to each peer")
-        answer = job.ask(f"time {label} {block} {WARMUPS - 1} 1 barrier", patience)
+        if time.monotonic() - begin > WARMUP_SECONDS:
+            expected = max(expected, time.monotonic() - begin)
+            continue
+        answer = job.ask(f"time {label} {block} {WARMUPS} 1 barrier", patience)
         expected = max(expected, answer["seconds"][0])
     scheme, calls = isolated(expected, skew)
     begin = time.monotonic()
@@ -189,8 +201,8 @@ def _time_block(
             sample = sample_of(_good(job.ask(request, patience), target))
             samples[target].append(sample)
             if sample.timeouts:
-                time.sleep(SETTLE_SECONDS)
-        if count * plan.launches >= LEAST_ROUNDS and time.monotonic() - begin > plan.seconds:
+                time.sleep(SETTLE_TIMEOUTS * plan.timeout)
+        if count >= LEAST_ROUNDS and time.monotonic() - begin > plan.seconds:
             break
     return samples
 
@@ -216,54 +228,55 @@ def make_rows(
     timed: Sequence[Timed], plan: Plan, limit: Limit, variant: Callable[[int], str]
 ) -> list[Row]:
     """What samples say."""
+    others = ["library", *plan.competitors]
+    spreads = {o: spread_of(one.launch_ratios(o) for one in timed) for o in others}
     rows = []
     for one in timed:
         library, generated = (median_interval(one.seconds(target)) for target in TARGETS)
         again = [sum(s.retransmissions for s in one.samples(target)) for target in TARGETS]
         cold = [statistics.median(s.seconds for s in one.cold[t]) for t in TARGETS if one.cold]
+        ratios = {o: ratio_of(one.launch_ratios(o), spread) for o, spread in spreads.items()}
         rows.append(
             Row(
                 plan.ranks,
                 one.block,
                 library,
                 generated,
-                one.ratio("library"),
-                tuple(one.ratios("library")),
+                ratios.pop("library"),
+                tuple(ratio_of([launch]).median for launch in one.launch_ratios("library")),
                 limit(plan.ranks, one.block),
                 (again[0], again[1]),
                 variant(one.block),
-                {target: one.ratio(target) for target in plan.competitors},
+                ratios,
                 (cold[0], cold[1]) if cold else None,
             )
         )
     return rows
 
 
-def show(console: Console, rows: Sequence[Row], cluster_text: str) -> None:
-    """The table that people read."""
-    table = Table(title=f"MPI_Alltoall and ATALL_Alltoall: {cluster_text}", box=box.SIMPLE)
-    headings = ["block", "native ms", "generated ms", "ratio", "interval"]
-    several = any(len(row.launches) > 1 for row in rows)
+def show(console: Console, rows: Sequence[Row], circumstances: str) -> None:
+    """The table that people read, and what it comes to."""
+    table = Table(title=f"native / generated: {circumstances}", box=box.SIMPLE)
+    headings = ["block", "native ms", "generated ms", "ratio", "95 % interval", ""]
     forced = any(row.competitors for row in rows)
     cold = any(row.cold for row in rows)
     headings += [
-        *(["launches"] if several else []),
-        "of limit",
-        "resent n/g",
-        *(["cold n/g ms"] if cold else []),
+        "of bound",
+        "retransmits",
+        *(["cold ms"] if cold else []),
         *(["best other", "ratio"] if forced else []),
         "variant",
     ]
     for heading in headings:
-        table.add_column(heading, justify="left" if heading == "variant" else "right")
+        table.add_column(heading, justify="left" if heading in ("", "variant") else "right")
     for row in rows:
         table.add_row(
             size_text(row.block),
             _ms(row.library.median),
             _ms(row.generated.median),
             f"{row.ratio.median:.2f}",
-            f"{row.ratio.low:.2f}-{row.ratio.high:.2f}",
-            *([f"{min(row.launches):.2f}-{max(row.launches):.2f}"] if several else []),
+            interval_text(row.ratio),
+            "" if row.verdict == "equal" else row.verdict,
             f"{row.limit / row.generated.median:.0%}" if row.limit else "-",
             f"{row.retransmissions[0]}/{row.retransmissions[1]}",
             *([f"{_ms(row.cold[0])}/{_ms(row.cold[1])}"] if row.cold else []),
@@ -275,15 +288,35 @@ def show(console: Console, rows: Sequence[Row], cluster_text: str) -> None:
         least = [min(i.median for i in row.competitors.values()) for row in rows if row.competitors]
         console.print(
             f"against the best of {len(rows[0].competitors)} competitors: "
-            f"{math.exp(sum(map(math.log, least)) / len(least)):.2f} in the geometric mean, "
-            f"{min(least):.2f} at the least"
+            f"{geometric_mean(least):.2f} in the geometric mean, {min(least):.2f} at the least"
         )
-    slower = [row for row in rows if max(row.ratio.median, row.ratio.high) < 1 / EQUAL]
-    for row in slower:
-        console.print(
-            f"at {size_text(row.block)} the generated file is slower than native by more than 3 %: "
-            "tune again, with --effort=thorough"
-        )
+    console.print(headline(rows))
+
+
+def headline(rows: Sequence[Row]) -> str:
+    """All rows in one sentence."""
+    count = Counter(row.verdict for row in rows)
+    least = min(rows, key=lambda row: row.ratio.median)
+    launches = len(rows[0].launches)
+    slower = ", ".join(size_text(row.block) for row in rows if row.verdict == "slower")
+    return (
+        f"Of {len(rows)} sizes {count['faster']} are faster than native, {count['equal']} equal, "
+        f"{count['slower']} slower for sure{f' ({slower})' if slower else ''}: "
+        f"{geometric_mean([row.ratio.median for row in rows]):.2f} x in the geometric mean, "
+        f"{least.ratio.median:.2f} x at the least ({size_text(least.block)}); "
+        f"{launches} launch{'es' * (launches > 1)}."
+    )
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of ratios."""
+    return math.exp(statistics.mean(map(math.log, values)))
+
+
+def interval_text(interval: Interval) -> str:
+    """For people: what is beyond all sense is no number."""
+    high = f"{interval.high:.2f}" if interval.high < MOST_RATIO else "..."
+    return f"{interval.low:.2f}-{high}"
 
 
 def _best_forced(row: Row) -> list[str]:

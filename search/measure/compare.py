@@ -12,13 +12,14 @@ from rich.console import Console
 from rich.table import Table
 
 from search.algorithm import Variant
-from search.decide import decide_table
+from search.decide import decide_table, searched_winners
 from search.decision import DecisionTable
 from search.errors import UserError
 from search.measure.journal import Record
 from search.measure.replay import ReplayRunner
 from search.strategy import STRATEGIES
 from search.strategy.cell import Cell, cells_of
+from search.strategy.confirming import confirming
 from search.strategy.request import EFFORTS, Cells, Task
 
 REPLAYS = 20
@@ -94,6 +95,8 @@ def replay(
         runners[-1].run(STRATEGIES[strategy](found, task))
         if strategy == REFERENCE:
             found = {place: half(cell, seed) for place, cell in found.items()}
+        else:
+            runners[-1].run(confirming(found, task, searched_winners([*found.values()], native)))
         table = decide_table(list(found.values()), task.sizes, native)
         losses += [lost(cell, table, reference) for cell in cells.values()]
     return Result(

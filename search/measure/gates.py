@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from search.measure.journal import Disturbance
 from search.measure.samples import Sample
 
 FOREIGN_SHARE = 0.02
@@ -21,9 +22,8 @@ ASSUMED_MBIT = 1000.0
 SLOWER = 1.3
 """A host whose fixed piece of work takes so many times what it took at best is disturbed."""
 PREPARED = 12.0
-MACHINE = "of all emulated ones"
-STALL = 1.0
-"""Seconds beyond the usual after which a call with time-outs was an outage."""
+STALL = 5.0
+"""Time-outs beyond the usual after which a call with some was an outage."""
 COINCIDENCES = 2
 """So often a variant may stand still at one place; from then on that is its nature."""
 
@@ -32,8 +32,8 @@ COINCIDENCES = 2
 class Gates:
     """What is usual on each host; ``hosts`` names each rank's, ``mbit`` is its link's speed.
 
-    ``kind`` is the cluster's: emulated hosts share one machine, and what a machine that is tuned
-    for itself does besides is its user's business.
+    ``kind`` is the cluster's: emulated hosts share one machine, whose processors others may want,
+    too, and what a machine that is tuned for itself does besides is its user's business.
     """
 
     hosts: Sequence[str]
@@ -41,6 +41,7 @@ class Gates:
     kind: str
     _work: dict[str, float] = field(default_factory=dict)
     _carrier: dict[str, float] = field(default_factory=dict)
+    _ticks: dict[str, tuple[float, float]] = field(default_factory=dict)
     _stalled: Counter[tuple[object, str]] = field(default_factory=Counter)
 
     def look(self, answer: Mapping[str, Any]) -> list[str]:
@@ -48,19 +49,29 @@ class Gates:
         if self.kind == "local":
             return []
         ranks = [rank for rank, work in enumerate(answer["work"]) if work >= 0]
-        tasks = {self.hosts[rank]: answer["tasks"][rank] - answer["spare"][rank] for rank in ranks}
-        works = {self.hosts[rank]: answer["work"][rank] for rank in ranks}
-        if self.kind == "emulated":  # one machine, where our own hosts now and then get in the way
-            tasks = {MACHINE: min(answer["tasks"][rank] for rank in ranks)}
-            works = {MACHINE: min(works.values())}
         troubles = []
         for rank in ranks:
             troubles += self._wires(
                 self.hosts[rank], answer["bytes"][rank], answer["carrier"][rank]
             )
-        for name in tasks:
-            troubles += self._processors(name, tasks[name], works[name])
+        for rank in ranks if self.kind == "remote" else ():
+            tasks = answer["tasks"][rank] - answer["spare"][rank]
+            troubles += self._processors(self.hosts[rank], tasks, answer["work"][rank])
         return troubles
+
+    def disturbance(self, answer: Mapping[str, Any]) -> Disturbance:
+        """What the same look tells of the time since the last one."""
+        steal, woke = 0.0, 0.0
+        for rank, ticks in enumerate(answer["ticks"]):
+            if ticks < 0:
+                continue
+            stolen = answer["stolen"][rank]
+            before, stolen_before = self._ticks.get(self.hosts[rank], (ticks, stolen))
+            if ticks > before:
+                steal = max(steal, (stolen - stolen_before) / (ticks - before))
+            self._ticks[self.hosts[rank]] = ticks, stolen
+            woke = max(woke, answer["woke"][rank])
+        return Disturbance(round(steal, 3), round(woke, 6))
 
     def _wires(self, host: str, bytes_a_second: float, carrier: float) -> list[str]:
         troubles = []
@@ -93,7 +104,7 @@ class Gates:
         worst = max(sample.calls) - usual if sample.resent or sample.timeouts else 0.0
         before = sample.spent - sum(sample.calls) - PREPARED * usual
         longest = max(worst if worst > usual else 0.0, before)
-        if longest < STALL or self._stalled[key, label] == COINCIDENCES:
+        if longest < STALL * sample.timeout or self._stalled[key, label] == COINCIDENCES:
             return None
         self._stalled[key, label] += 1
         hosts = ", ".join(self.hosts[rank] for rank, _ in sample.resent[:4])

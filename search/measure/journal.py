@@ -1,8 +1,9 @@
 """The journal of raw samples: append-only JSON lines, each with a checksum.
 
 A record is what was timed (label, ranks, block in bytes to each peer, round), under which
-fingerprint, and a sample or the reason why there is none; or which rounds are void, and why.
-Interrupted tuning goes on from it, and everything decided or shown can be computed from it again.
+fingerprint, and a sample or the reason why there is none; or which rounds are void, and why; or
+what disturbed the hosts during some. Interrupted tuning goes on from it, and everything decided or
+shown can be computed from it again.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import statistics
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,9 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from search.errors import EnvironmentFailure, UserError
-from search.measure.samples import Sample
+from search.measure.samples import TIMEOUT, Sample
 
 SCHEMA = 2
+
+MORE_STEAL = 0.1
+"""A round is disturbed if the hypervisor took this share more than it usually did,"""
+LATE_WAKE, LATER_WAKE = 0.01, 4.0
+"""or if a process woke so many seconds late, and so many times later than usually."""
 
 Place = tuple[int, int]
 """Ranks and block (bytes to each peer)."""
@@ -28,10 +35,21 @@ Rounds = dict[int, dict[str, Sample]]
 
 
 @dataclass(frozen=True)
-class Record:
-    """One line: a sample of a variant at a block in a round, a failure of it, or void rounds.
+class Disturbance:
+    """What kept the worst host from its work: the share of its processors' time that the hypervisor
+    gave to others (``steal``), and how late a sleeping process woke, in seconds (``woke``)."""
 
-    ``scheme`` says how calls were timed (probes/timing.h), ``launch`` counts the jobs.
+    steal: float
+    woke: float
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line: a sample of a variant at a block in a round, a failure of it, void rounds, or what
+    disturbed rounds.
+
+    ``scheme`` says how calls were timed (probes/timing.h); ``rounds`` are those that are void, or
+    that were under way while a disturbance was measured.
     """
 
     ranks: int
@@ -41,11 +59,13 @@ class Record:
     sample: Sample | None = None
     failure: str | None = None
     void: str | None = None
-    void_rounds: tuple[int, ...] = ()
+    rounds: tuple[int, ...] = ()
     restart: bool = False
     """the strategy gave them up, which it does again when it meets them again"""
     scheme: str = "barrier"
-    launch: int = 0
+    disturbance: Disturbance | None = None
+    confirms: bool = False
+    """it was timed to confirm what the search found"""
 
 
 def rounds_of(records: Iterable[Record], restarted: bool = False) -> dict[Place, Rounds]:
@@ -54,14 +74,46 @@ def rounds_of(records: Iterable[Record], restarted: bool = False) -> dict[Place,
     void = {
         (record.ranks, record.block, number)
         for record in records
-        if not (restarted and record.restart)
-        for number in record.void_rounds
+        if record.void is not None and not (restarted and record.restart)
+        for number in record.rounds
     }
     found: dict[Place, Rounds] = {}
     for record in records:
         if record.sample and (record.ranks, record.block, record.round) not in void:
             rounds = found.setdefault((record.ranks, record.block), {})
             rounds.setdefault(record.round, {})[record.label] = record.sample
+    return found
+
+
+def confirming_rounds(records: Iterable[Record]) -> dict[Place, set[int]]:
+    """The rounds that confirm what a search found."""
+    found: dict[Place, set[int]] = {}
+    for record in records:
+        if record.confirms:
+            found.setdefault((record.ranks, record.block), set()).add(record.round)
+    return found
+
+
+def usual_disturbance(records: Iterable[Record]) -> Disturbance:
+    """What was usual for the time of the records: medians."""
+    seen = [record.disturbance for record in records if record.disturbance]
+    if not seen:
+        return Disturbance(0.0, 0.0)
+    return Disturbance(
+        statistics.median(one.steal for one in seen), statistics.median(one.woke for one in seen)
+    )
+
+
+def disturbed_rounds(records: Iterable[Record]) -> dict[Place, set[int]]:
+    """The rounds that were disturbed beyond what was usual for their machine."""
+    records = list(records)
+    usual = usual_disturbance(records)
+    most = Disturbance(usual.steal + MORE_STEAL, max(LATE_WAKE, LATER_WAKE * usual.woke))
+    found: dict[Place, set[int]] = {}
+    for record in records:
+        here = record.disturbance
+        if here and (here.steal > most.steal or here.woke > most.woke):
+            found.setdefault((record.ranks, record.block), set()).update(record.rounds)
     return found
 
 
@@ -160,20 +212,30 @@ def _content(record: Record) -> dict[str, Any]:
     where: dict[str, Any] = {"ranks": record.ranks, "block": record.block}
     if record.void is not None:
         restart = {"restart": True} if record.restart else {}
-        return {**where, "void": record.void, "rounds": record.void_rounds, **restart}
+        return {**where, "void": record.void, "rounds": record.rounds, **restart}
+    if record.disturbance is not None:
+        return {**where, "rounds": record.rounds, **vars(record.disturbance)}
     where["label"] = record.label
     if record.sample is None:
         return {**where, "failure": record.failure}
     sample = record.sample
-    troubles = {"resent": sample.resent, "timeouts": sample.timeouts, "late": sample.late}
+    troubles = {
+        "resent": sample.resent,
+        "timeouts": sample.timeouts,
+        "late": sample.late,
+        "stalled": sample.stalled,
+    }
+    dilated = {"timeout": sample.timeout} if sample.timeout != TIMEOUT else {}
     return {
         **where,
         "round": record.round,
         "seconds": sample.calls,
         "scheme": record.scheme,
-        "launch": record.launch,
+        "launch": sample.launch,
         "spent": sample.spent,
         **{key: value for key, value in troubles.items() if value},
+        **({"confirms": True} if record.confirms else {}),
+        **dilated,
     }
 
 
@@ -185,7 +247,11 @@ def _record(content: dict[str, Any]) -> Record:
     if "void" in content:
         rounds = tuple(int(number) for number in content["rounds"])
         restart = bool(content.get("restart", False))
-        return Record(ranks, block, void=str(content["void"]), void_rounds=rounds, restart=restart)
+        return Record(ranks, block, void=str(content["void"]), rounds=rounds, restart=restart)
+    if "steal" in content:
+        rounds = tuple(int(number) for number in content["rounds"])
+        seen = Disturbance(float(content["steal"]), float(content["woke"]))
+        return Record(ranks, block, rounds=rounds, disturbance=seen)
     label = str(content["label"])
     if "failure" in content:
         return Record(ranks, block, label, failure=str(content["failure"]))
@@ -198,6 +264,9 @@ def _record(content: dict[str, Any]) -> Record:
         int(content.get("timeouts", 0)),
         tuple(float(seconds) for seconds in content.get("late", ())),
         float(content["spent"]),
+        int(content["launch"]),
+        float(content.get("timeout", TIMEOUT)),
+        float(content.get("stalled", 0.0)),
     )
     return Record(
         ranks,
@@ -206,5 +275,5 @@ def _record(content: dict[str, Any]) -> Record:
         int(content["round"]),
         sample,
         scheme=str(content["scheme"]),
-        launch=int(content["launch"]),
+        confirms=bool(content.get("confirms", False)),
     )

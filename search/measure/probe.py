@@ -1,8 +1,4 @@
-"""The probe stage: what the network itself does, before any all-to-all is timed.
-
-On an emulated cluster these are the null tests: links must carry their rate, and this machine
-must have processor time to spare, or it is the machine that would be measured.
-"""
+"""The probe stage: what the network itself does, before any all-to-all is timed."""
 
 from __future__ import annotations
 
@@ -15,22 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from search.cluster.hosts import Cluster
-from search.cluster.topology import PAYLOAD_SHARE
-from search.errors import EnvironmentFailure
 from search.files import write_whole
 from search.measure.job import Job
 from search.measure.messages import BURST_BYTES, measure_points
+from search.measure.null_tests import NullTests
 from search.measure.points import Points, as_json, changes, of_json
+from search.measure.watch import processor_times
 from search.progress import size_text
 
-FLOW_SECONDS = 2.5
-FLOW_TRIES = 8
-LEAST_FLOW = 0.94
-LEAST_SHIFT = 0.90
-MOST_PROCESSOR = 0.85
-SATURATED = 0.75
-"""A machine that busy, with as many processes as hosts, is what limits a test."""
-ALLTOALL_SECONDS = 1.0
 PATIENCE = 60.0
 PINGPONGS = 50
 JUMP_PINGPONGS = ((4 << 10, 60), (1 << 62, 15))
@@ -42,14 +30,12 @@ LONGEST_JUMP = 0.02
 
 @dataclass(frozen=True)
 class Machine:
-    """Point-to-point and barrier times in seconds; null tests as shares, None where not run.
+    """Point-to-point and barrier times in seconds.
 
     ``clock_error`` is how far global clocks are apart, ``skew`` how far ranks are when they leave a
     barrier; ``thresholds`` are the largest messages, in bytes, before a jump in their time.
-    ``flow_share`` and ``shift_share``: payload carried by one flow, and by the slowest of flows
-    from every rank to the next at once, over what the link's rate allows; ``processor_share``:
-    how busy this machine was during an all-to-all. ``points`` is None where there is one rank, or
-    no time for them.
+    ``null_tests`` are those of an emulated cluster of several hosts, on which time passes
+    ``dilation`` times slower. ``points`` is None where there is one rank, or no time for them.
     """
 
     latency: float
@@ -58,17 +44,15 @@ class Machine:
     clock_error: float = 0.0
     skew: float = 0.0
     thresholds: tuple[int, ...] = ()
-    flow_share: float | None = None
-    shift_share: float | None = None
-    processor_share: float | None = None
+    null_tests: NullTests | None = None
+    dilation: int = 1
     points: Points | None = None
 
 
 def probe(
     cluster: Cluster, job: Job, say: Callable[[str], None], effort: str | None = "normal"
 ) -> Machine:
-    """Measure; the parameters of models with so much ``effort``, or, None, not at all. Raises
-    EnvironmentFailure where an emulated cluster cannot be believed."""
+    """Measure; the parameters of models with so much ``effort``, or, None, not at all."""
     latency, p99 = 0.0, 0.0
     if cluster.ranks > 1:
         job.ask(f"pingpong 0 {cluster.ranks - 1} 8 20", PATIENCE)
@@ -89,9 +73,7 @@ def probe(
         gap = job.phases / job.least_phases
         share = "the least there can be" if gap == 1 else f"{gap:.2f} times the least there can be"
         say(f"contention-free in {job.phases} phases, {share}")
-    if cluster.kind == "emulated" and len(cluster.ranks_on()) > 1:
-        machine = _null_tests(cluster, job, machine, say)
-    # Only now: bursts leave TCP's windows small, and a whole stream would suffer from it.
+    machine = replace(machine, dilation=cluster.dilation)
     if cluster.ranks > 1 and effort:
         machine = replace(machine, points=_points(cluster, job, jumps, say, effort))
     return machine
@@ -165,86 +147,10 @@ def find_jumps(time: Callable[[int], float]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _null_tests(
-    cluster: Cluster, job: Job, machine: Machine, say: Callable[[str], None]
-) -> Machine:
-    speeds = {link.lower: link.mbit or 0.0 for link in cluster.topology.links}
-    hosts = cluster.host_of_rank()
-    # the farthest pair of ranks there is on different hosts
-    to = next(rank for rank in reversed(range(cluster.ranks)) if hosts[rank] != hosts[0])
-    path = min(speeds.values())
-    size = int(FLOW_SECONDS * path * 1e6 / 8)
-    wire_seconds = size * 8 / (path * 1e6)
-    flow, _ = _best_share(job, f"flow 0 {to} {size}", wire_seconds, LEAST_FLOW)
-    shift, busy_then = _best_share(job, f"shift {size}", wire_seconds, LEAST_SHIFT)
-    busy = _alltoall_busy(cluster, job)
-    say(
-        f"null tests: one flow {flow:.1%} of what the link allows, all links at once {shift:.1%}; "
-        f"in an all-to-all the processors are {busy:.0%} busy"
-    )
-    machine = replace(machine, flow_share=flow, shift_share=shift, processor_share=busy)
-    if busy > MOST_PROCESSOR:
-        raise EnvironmentFailure(
-            f"this machine cannot carry the cluster: {busy:.0%} busy in an all-to-all; "
-            f"LinkSpeed={path * 0.9 * MOST_PROCESSOR / busy:.0f} would do"
-        )
-    if flow < LEAST_FLOW or (shift < LEAST_SHIFT and busy_then < SATURATED):
-        raise EnvironmentFailure(
-            f"the emulated links do not carry their rate: one flow {flow:.1%} (at least "
-            f"{LEAST_FLOW:.0%} expected), all at once {shift:.1%} (at least {LEAST_SHIFT:.0%}): "
-            f"is the machine busy? Else LinkSpeed={path * min(flow, shift):.0f} would do"
-        )
-    if shift < LEAST_SHIFT:
-        say(
-            "this machine cannot drive all links at once; an all-to-all on this tree, which cannot "
-            f"either, leaves {1 - busy:.0%} of it idle"
-        )
-    return machine
-
-
-def _best_share(job: Job, request: str, wire_seconds: float, enough: float) -> tuple[float, float]:
-    """The best of several tries, as a share of what payload can have of the wire; and how busy
-    the processors were at the most. TCP's windows grow only while they are used, and a flow
-    against the acknowledgements of another takes seconds for it."""
-    best, busiest = 0.0, 0.0
-    for attempt in range(FLOW_TRIES):
-        before = _processor_times()
-        seconds = job.ask(request, PATIENCE)["seconds"][0]
-        busiest = max(busiest, _busy_share(before, _processor_times()))
-        best = max(best, wire_seconds / seconds / PAYLOAD_SHARE)
-        if best >= enough or (attempt > 1 and busiest >= SATURATED):
-            break
-    return best, busiest
-
-
-def _alltoall_busy(cluster: Cluster, job: Job) -> float:
-    """How busy all processors are while all-to-alls of a large block run."""
-    block = 65536
-    limit = cluster.limit(cluster.ranks, block) or 1.0
-    calls = max(1, min(20, round(ALLTOALL_SECONDS / limit)))
-    before = _processor_times()
-    job.ask(f"time ring(sync=light) {block} 0 {calls} barrier", PATIENCE + 10 * limit * calls)
-    return _busy_share(before, _processor_times())
-
-
-def _busy_share(before: list[int], after: list[int]) -> float:
-    total = sum(after) - sum(before)
-    return (_busy_ticks(after) - _busy_ticks(before)) / total if total else 0.0
-
-
-def _busy_ticks(times: list[int]) -> int:
-    """All but idle and waiting for disks."""
-    return sum(times) - times[3] - times[4]
-
-
 def _busy_seconds() -> float:
-    """That all processors have worked so far."""
-    return _busy_ticks(_processor_times()) / os.sysconf("SC_CLK_TCK")
-
-
-def _processor_times() -> list[int]:
-    with open("/proc/stat", encoding="ascii") as handle:
-        return [int(word) for word in handle.readline().split()[1:9]]
+    """That all processors have worked so far: all but idle and waiting for disks."""
+    times = processor_times()
+    return (sum(times) - times[3] - times[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def read_machine(path: Path) -> Machine | None:
@@ -252,7 +158,9 @@ def read_machine(path: Path) -> Machine | None:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         points = of_json(content["points"]) if content.get("points") else None
-        return Machine(**{**content, "thresholds": tuple(content["thresholds"]), "points": points})
+        tests = NullTests(**content["null_tests"]) if content.get("null_tests") else None
+        read = {"thresholds": tuple(content["thresholds"]), "null_tests": tests, "points": points}
+        return Machine(**{**content, **read})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

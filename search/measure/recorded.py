@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from search.measure.journal import Place, Record, rounds_of
+from search.measure.journal import Place, Record, confirming_rounds, rounds_of
 from search.measure.samples import Sample
 
 Taken = tuple[int, dict[str, Sample]]
@@ -17,6 +17,7 @@ class Recorded:
     def __init__(self, records: Iterable[Record]) -> None:
         records = list(records)
         self._rounds = rounds_of(records, restarted=True)
+        self._confirming = confirming_rounds(records)
         self._cursor: dict[Place, int] = {}
         self._most: dict[Place, int] = {}
         self.failures: dict[str, str] = {}
@@ -30,12 +31,16 @@ class Recorded:
             elif record.failure is not None:
                 self.failures[record.label] = record.failure
 
-    def take(self, place: Place, labels: Sequence[str]) -> Taken | None:
-        """The next round that has all of these, but for those that failed; None: measure it."""
+    def take(self, place: Place, labels: Sequence[str], confirms: bool = False) -> Taken | None:
+        """The next round that has all of these, but for those that failed, and was asked for to
+        confirm something, or not; None: measure it."""
         wanted = [label for label in labels if label not in self.failures]
         rounds = self._rounds.get(place, {})
         for number in sorted(rounds):
-            if number >= self.seen(place) and all(x in rounds[number] for x in wanted):
+            is_alike = confirms == (number in self._confirming.get(place, ()))
+            if number < self.seen(place) or not is_alike:
+                continue
+            if all(x in rounds[number] for x in wanted):
                 self._cursor[place] = number + 1
                 return number, {label: rounds[number][label] for label in wanted}
         return None

@@ -12,10 +12,11 @@ from search.algorithm import Variant
 from search.errors import EnvironmentFailure, TooNoisy
 from search.measure.gates import Gates, summarised
 from search.measure.job import Job, JobLost
-from search.measure.journal import Journal, Place, Record
+from search.measure.journal import Disturbance, Journal, Place, Record
 from search.measure.recorded import Recorded
-from search.measure.samples import Sample
+from search.measure.samples import TIMEOUT, Sample
 from search.measure.visits import OutOfTime, Visits
+from search.measure.watch import Watch
 from search.strategy.request import Answer, Failure, Outcome, Restart, Round, Search
 
 TRIES = 3
@@ -62,23 +63,35 @@ class MeasuringRunner:
         accept_noise: bool = False,
         seed: int = 1,
         blame: Blame = blame_nobody,
+        timeout: float = TIMEOUT,
+        watch: Watch | None = None,
     ) -> None:
         """``job`` runs already, ``start_job`` starts another when it is lost; ``limit`` gives the
         physical limit of ranks and block in seconds; ``deadline`` is monotonic time; ``blame`` is
-        told of jobs that were lost by what is no variant's fault."""
+        told of jobs that were lost by what is no variant's fault; ``timeout`` is TCP's shortest;
+        ``watch`` sees when this machine stands still, where all hosts are on it."""
         self._blame, self._idle_loss = blame, False
         self._journal, self._watcher, self._gates = journal, watcher, gates
         self._limit, self._deadline, self._accept_noise = limit, deadline, accept_noise
         self._random = random.Random(seed)
         self._recorded = Recorded(journal.records)
-        launch = 1 + max((record.launch for record in journal.records), default=-1)
+        samples = (record.sample for record in journal.records if record.sample)
+        launch = 1 + max((sample.launch for sample in samples), default=-1)
         self._visits = Visits(
-            job, start_job, limit, deadline, timing, self._recorded.schemes, launch
+            job,
+            start_job,
+            limit,
+            deadline,
+            timing,
+            self._recorded.schemes,
+            launch,
+            timeout,
+            watch,
         )
         self._times: dict[tuple[str, Place], list[float]] = {}
         self._place: Place | None = None
         self._looked = 0.0
-        self._since_look: set[int] = set()
+        self._since_look: set[tuple[Place, int]] = set()
         self._troubles = 0
         self.fresh_visits = 0
         self.noise: list[str] = []
@@ -108,7 +121,8 @@ class MeasuringRunner:
 
     def _round(self, wanted: Round) -> Answer:
         place = wanted.ranks, wanted.block
-        known = self._recorded.take(place, [variant.label for variant in wanted.variants])
+        labels = [variant.label for variant in wanted.variants]
+        known = self._recorded.take(place, labels, wanted.confirms)
         self._watcher.round(*place, len(wanted.variants), known is None)
         if known:
             return self._known(wanted, *known)
@@ -143,8 +157,8 @@ class MeasuringRunner:
         outcomes: dict[Variant, Outcome] = {}
         seen: list[str] = []
         for variant in order:
-            outcomes[variant] = self._visit(variant, place, number)
-            self._since_look.add(number)
+            outcomes[variant] = self._visit(variant, place, number, wanted.confirms)
+            self._since_look.add((place, number))
             if time.monotonic() - self._looked > LOOK_SECONDS:
                 seen = self._look(place)
             if seen:
@@ -161,7 +175,7 @@ class MeasuringRunner:
         mine = [record for record in self._journal.records if (record.ranks, record.block) == place]
         seen = self._recorded.seen(place)
         numbers = tuple(sorted({r.round for r in mine if r.sample and r.round < seen}))
-        known = any(record.restart and record.void_rounds == numbers for record in mine)
+        known = any(record.restart and record.rounds == numbers for record in mine)
         if not known:  # else the journal holds this search up to here, and further
             self._note_void(place, numbers, wanted.reason, restart=True)
         return Answer(void=frozenset(numbers))
@@ -178,7 +192,7 @@ class MeasuringRunner:
         if stalls and not seen:
             seen = self._look(place)
         if seen:
-            suspects |= self._since_look
+            suspects |= {suspect for where, suspect in self._since_look if where == place}
         return frozenset(suspects), [*stalls, *seen]
 
     def _stalls(self, place: Place, outcomes: Outcomes) -> list[str]:
@@ -220,11 +234,18 @@ class MeasuringRunner:
             self._idle_loss = True
             return [f"the job was lost: {loss}"]
         self._looked = time.monotonic()
+        self._note_disturbance(self._gates.disturbance(answer))
         troubles = [] if self.noise else self._gates.look(answer)
         if not troubles:
             self._place, self._troubles = place, 0
             self._since_look.clear()
         return troubles
+
+    def _note_disturbance(self, seen: Disturbance) -> None:
+        """Put in the journal what disturbed the rounds since the last look."""
+        for place in {where for where, _ in self._since_look}:
+            rounds = tuple(sorted(n for where, n in self._since_look if where == place))
+            self._journal.append(Record(*place, rounds=rounds, disturbance=seen))
 
     def _void(self, place: Place, suspects: frozenset[int], troubles: list[str]) -> None:
         """Note that rounds are void, and wait for better times."""
@@ -240,7 +261,7 @@ class MeasuringRunner:
     ) -> None:
         rounds = f"{len(numbers)} round{'s' * (len(numbers) != 1)}"
         self._watcher.say(f"{rounds} at {place[1]} B void and repeated: {reason}")
-        self._journal.append(Record(*place, void=reason, void_rounds=numbers, restart=restart))
+        self._journal.append(Record(*place, void=reason, rounds=numbers, restart=restart))
 
     def _await_quiet(self, place: Place) -> None:
         """Wait until nobody else is at work; TooNoisy if that takes too long."""
@@ -265,7 +286,7 @@ class MeasuringRunner:
 
     # ---- one visit
 
-    def _visit(self, variant: Variant, place: Place, number: int) -> Outcome:
+    def _visit(self, variant: Variant, place: Place, number: int, confirms: bool) -> Outcome:
         """Visit a variant and put what comes of it in the journal."""
         self._check_time(variant, place)
         outcome = self._try(variant, place)
@@ -274,9 +295,8 @@ class MeasuringRunner:
         else:
             self.fresh_visits += 1
             scheme, _ = self._recorded.schemes[place]
-            launch = self._visits.launch
             self._journal.append(
-                Record(*place, variant.label, number, outcome, scheme=scheme, launch=launch)
+                Record(*place, variant.label, number, outcome, scheme=scheme, confirms=confirms)
             )
         return outcome
 

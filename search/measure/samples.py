@@ -17,8 +17,9 @@ TAIL = 3.0
 TIMEOUT = 0.2
 """Seconds of TCP's shortest retransmission time-out (Linux)."""
 STALLS_A_SEGMENT = 0.015
-"""Calls that stand still for TIMEOUT to expect for each segment sent again: both recorded journals
-show 0.01 to 0.03 where calls lose few segments, and no more than one stall a call where many."""
+"""Calls that stand still for a time-out to expect for each segment sent again: both recorded
+journals show 0.01 to 0.03 where calls lose few segments, and no more than one stall a call where
+many."""
 PRIOR_CALLS = 20
 """So many calls without a stall halve what is expected of further ones."""
 MODES_APART = 1.2
@@ -35,7 +36,10 @@ class Sample:
     ``calls`` are seconds of the slowest rank; ``late``, where the clocks are synchronised, are
     seconds from the first rank's start to the last one's. ``resent`` holds, for each host
     that sent segments again, its first rank and how many; ``timeouts`` counts those of all hosts.
-    ``spent`` is seconds that the visit cost in all, with verification and what is discarded.
+    ``spent`` is seconds that the visit cost in all, with verification and what is discarded;
+    ``launch`` counts the jobs; ``timeout`` is TCP's shortest retransmission time-out there;
+    ``stalled`` is seconds of the visit in which this machine, where all hosts are on it, stood
+    still.
     """
 
     calls: tuple[float, ...]
@@ -43,6 +47,9 @@ class Sample:
     timeouts: int = 0
     late: tuple[float, ...] = ()
     spent: float = 0.0
+    launch: int = 0
+    timeout: float = TIMEOUT
+    stalled: float = 0.0
 
     @cached_property
     def seconds(self) -> float:
@@ -55,7 +62,9 @@ class Sample:
         return sum(count for _, count in self.resent)
 
 
-def sample_of(answer: Mapping[str, Any], spent: float = 0.0) -> Sample:
+def sample_of(
+    answer: Mapping[str, Any], spent: float = 0.0, launch: int = 0, timeout: float = TIMEOUT
+) -> Sample:
     """A sample of what the measuring job answers to ``time``; as it will be read from a journal, so
     that a search decides the same again."""
     return Sample(
@@ -64,6 +73,8 @@ def sample_of(answer: Mapping[str, Any], spent: float = 0.0) -> Sample:
         answer["timeouts"],
         tuple(answer.get("late", ())),
         round(spent, 4),
+        launch,
+        timeout,
     )
 
 
@@ -123,13 +134,14 @@ def risk(samples: Sequence[Sample], feared: float = 0.0) -> float:
     """Seconds a call for stalls that were too rare to be seen: a call that loses segments stands
     still sooner or later, and the fewer the calls, the less they show that it does not."""
     calls = sum(len(sample.calls) for sample in samples)
-    return TIMEOUT * max(stalls(samples), feared) * PRIOR_CALLS / (PRIOR_CALLS + calls)
+    feared = max(stalls(samples), feared)
+    return samples[0].timeout * feared * PRIOR_CALLS / (PRIOR_CALLS + calls)
 
 
-def tail(samples: Sequence[Sample]) -> int:
-    """How many calls are beyond TAIL medians, whatever the reason."""
-    median = statistics.median(sample.seconds for sample in samples)
-    return sum(seconds > TAIL * median for sample in samples for seconds in sample.calls)
+def lossy(samples: Sequence[Sample]) -> tuple[int, int]:
+    """How many visits lost segments, and how many did not."""
+    count = sum(bool(sample.resent or sample.timeouts) for sample in samples)
+    return count, len(samples) - count
 
 
 def ratio_interval(slower: Sequence[float], faster: Sequence[float]) -> Interval:

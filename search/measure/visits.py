@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from search.algorithm import Variant
 from search.measure.job import Job
 from search.measure.journal import Place
-from search.measure.samples import sample_of
+from search.measure.samples import TIMEOUT, sample_of
 from search.measure.scheme import isolated, looped
+from search.measure.watch import Watch
 from search.strategy.request import Failure, Outcome
 
 WARMUP_CALLS = 3
 WARMUP_SECONDS = 0.1
 """Where a call takes longer, verifying it has warmed it up."""
-SETTLE_SECONDS = 0.25
-"""Idle time after a call with a retransmission time-out."""
+SETTLE_TIMEOUTS = 1.25
+"""Time-outs of idleness after a call with one."""
 PATIENCE = 20.0
 """Seconds beyond a hundred times the physical limit after which a request has failed."""
 SKEW_BARRIERS = 20
@@ -40,13 +42,17 @@ class Visits:
         timing: str,
         schemes: dict[Place, tuple[str, int]],
         launch: int,
+        timeout: float = TIMEOUT,
+        watch: Watch | None = None,
     ) -> None:
         """``job`` runs already, ``start_job`` starts another; ``limit`` gives the physical limit of
         ranks and block in seconds; ``deadline`` is monotonic time; ``schemes`` says how cells were
-        timed so far, and in how many calls a visit; ``launch`` is the number of the job."""
+        timed so far, and in how many calls a visit; ``launch`` is the number of the job,
+        ``timeout`` TCP's shortest in seconds; ``watch`` sees when this machine stands still."""
         self._job: Job | None = job
         self._start_job, self._limit, self._deadline = start_job, limit, deadline
         self._timing, self.schemes, self.launch = timing, schemes, launch
+        self._timeout, self._watch = timeout, watch
         self._ranks = 0
         self._skew = 0.0
         self._prepared: set[tuple[str, Place]] = set()
@@ -104,13 +110,18 @@ class Visits:
         else:
             scheme, calls = self.schemes[place]
             warmups = int(calls > 1)
-        request = f"time {variant.label} {block} {warmups} {calls} {scheme}"
+        request, timed = (
+            f"time {variant.label} {block} {warmups} {calls} {scheme}",
+            time.monotonic(),
+        )
         answer = self._ask(ranks, request, patience)
+        stalled = round(self._watch.stalled_since(timed), 3) if self._watch else 0.0
         if "error" in answer:
             return Failure(str(answer["error"]))
         if answer["timeouts"]:
-            time.sleep(SETTLE_SECONDS)
-        return sample_of(answer, time.monotonic() - begin)
+            time.sleep(SETTLE_TIMEOUTS * self._timeout)
+        sample = sample_of(answer, time.monotonic() - begin, self.launch, self._timeout)
+        return replace(sample, stalled=stalled)
 
     def control(self, place: Place) -> None:
         """Let the library's own MPI_Alltoall run; JobLost if it does not."""

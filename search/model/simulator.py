@@ -24,7 +24,7 @@ from search.cluster.netns import BURST
 from search.cluster.topology import PAYLOAD_SHARE, Node, flatten
 from search.errors import EnvironmentFailure
 from search.measure.points import FULL_FRAME, Point, Points
-from search.measure.samples import Interval, Sample
+from search.measure.samples import TIMEOUT, Interval, Sample
 
 WARMUPS, CALLS = 4, 4
 """Of a prediction: TCP's windows are what earlier calls left."""
@@ -67,7 +67,8 @@ class Cost:
 class World:
     """What the simulator is told of a cluster. ``links`` are, parents first, the parent and the
     rate in bytes a second of each node; ``room`` is bytes a port holds, 0 any number; ``wake`` is
-    seconds of work before a rank that waited goes on."""
+    seconds of work before a rank that waited goes on; ``timeout`` is TCP's shortest in
+    seconds."""
 
     links: tuple[tuple[int, float], ...]
     ranks: tuple[tuple[int, str], ...]
@@ -78,6 +79,7 @@ class World:
     buffered: float
     processors: int
     wake: float = 0.0
+    timeout: float = TIMEOUT
 
     @property
     def lines(self) -> list[str]:
@@ -90,6 +92,7 @@ class World:
             f"buffered {self.buffered:.9g}",
             f"processors {self.processors}",
             f"wake {self.wake:.9g}",
+            f"timeout {self.timeout:.9g}",
         ]
 
 
@@ -152,7 +155,8 @@ class Simulator:
         if "error" in answer:
             return None
         resent = ((0, answer["resent"]),) if answer["resent"] else ()
-        return Sample(tuple(answer["seconds"]), resent, answer["timeouts"])
+        timeout = self.world.timeout
+        return Sample(tuple(answer["seconds"]), resent, answer["timeouts"], timeout=timeout)
 
     def _say(self, *lines: str) -> None:
         assert self._process.stdin
@@ -192,7 +196,8 @@ def make_world(cluster: Cluster, points: Points) -> World:
         BURST if is_emulated else 0,
         points.copies[-1].together.median,
         max((p.initial_interval * p.bytes for p in spiked), default=1 << 17),
-        (os.cpu_count() or 1) if is_emulated else 0,
+        len(os.sched_getaffinity(0)) if is_emulated else 0,
+        timeout=cluster.timeout,
     )
 
 

@@ -7,8 +7,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from search.algorithm import Variant
-from search.measure.journal import Place, Record, rounds_of
-from search.measure.samples import Interval, Sample, median_interval, risk, score, stalls
+from search.measure.journal import Place, Record, confirming_rounds, disturbed_rounds, rounds_of
+from search.measure.launches import ratio_of
+from search.measure.samples import (
+    CONFIDENCE,
+    Interval,
+    Sample,
+    median_interval,
+    risk,
+    score,
+    stalls,
+)
 
 EQUAL = 1.03
 """Variants whose scores differ by no more than this are equal in practice."""
@@ -37,6 +46,10 @@ class Cell:
     """whether variants were taken out of it, for which others may have been given up"""
     above: Cell | None = None
     """the largest block that was measured up to NEAR times this one"""
+    disturbed: frozenset[int] = frozenset()
+    """rounds that something kept the hosts from, beyond what is usual there"""
+    confirming: frozenset[int] = frozenset()
+    """rounds that confirmed what the search found"""
 
     @property
     def variants(self) -> list[Variant]:
@@ -62,8 +75,14 @@ class Cell:
         return [variant for variant, count in counts.items() if count >= least]
 
     def samples(self, variant: Variant) -> list[Sample]:
-        """Those of a variant, in their order."""
-        return list(self.rounds[variant].values())
+        """Those of a variant, in their order: that were not disturbed, if these are enough."""
+        mine = self.rounds[variant]
+        calm = [sample for n, sample in mine.items() if self._is_calm(n, sample)]
+        return calm if len(calm) >= LEAST_PAIRS else list(mine.values())
+
+    def _is_calm(self, number: int, *samples: Sample) -> bool:
+        """Whether nothing disturbed these samples of a round."""
+        return number not in self.disturbed and not any(sample.stalled for sample in samples)
 
     def seconds(self, variant: Variant) -> list[float]:
         """The time of each visit to a variant."""
@@ -91,8 +110,43 @@ class Cell:
 
     def pairs(self, one: Variant, other: Variant) -> list[float]:
         """Time of one over that of another in each round that they have in common."""
+        return [ratio for *_, ratio in self._pairs(one, other)]
+
+    def _pairs(self, one: Variant, other: Variant) -> list[tuple[bool, int, float]]:
+        """Of each round in which both were timed in the same way: whether nothing disturbed it, its
+        launch, and the time of one over that of another."""
         mine, others = self.rounds[one], self.rounds[other]
-        return [mine[n].seconds / others[n].seconds for n in sorted(mine.keys() & others.keys())]
+        both = ((n, mine[n], others[n]) for n in sorted(mine.keys() & others.keys()))
+        return [
+            (self._is_calm(n, a, b), a.launch, a.seconds / b.seconds)
+            for n, a, b in both
+            if bool(a.late) == bool(b.late)
+        ]
+
+    def launches(self, one: Variant, other: Variant, count_all: bool = False) -> list[list[float]]:
+        """Their ratios, launch by launch: of the rounds that were least disturbed if these are
+        enough, else, or to ``count_all``, of all."""
+        pairs = self._pairs(one, other)
+        kept = [pair for pair in pairs if pair[0]]
+        if count_all or len(kept) < LEAST_PAIRS:
+            kept = pairs
+        found: dict[int, list[float]] = {}
+        for _, launch, ratio in kept:
+            found.setdefault(launch, []).append(ratio)
+        return list(found.values())
+
+    def claim(
+        self, one: Variant, other: Variant, spread: float, confidence: float = CONFIDENCE
+    ) -> Interval:
+        """Time of one over that of another, for a decision: launches that differ by ``spread`` are
+        in the interval, and what disturbed rounds would say. Without rounds in common all that
+        is known of either."""
+        launches = self.launches(one, other)
+        if sum(map(len, launches)) < LEAST_PAIRS:
+            return self.ratio(one, other)
+        counted = ratio_of(launches, spread, confidence)
+        every = ratio_of(self.launches(one, other, count_all=True), spread).median
+        return Interval(min(counted.low, every), counted.median, max(counted.high, every))
 
     def ratio(self, one: Variant, other: Variant) -> Interval:
         """Time of one over that of another: pair by pair where they have rounds in common."""
@@ -102,10 +156,19 @@ class Cell:
         a, b = median_interval(self.seconds(one)), median_interval(self.seconds(other))
         return Interval(a.low / b.high, a.median / b.median, a.high / b.low)
 
+    def searched(self) -> Cell:
+        """The same cell as the search knew it, before anything was confirmed."""
+        found = {
+            variant: {n: sample for n, sample in mine.items() if n not in self.confirming}
+            for variant, mine in self.rounds.items()
+        }
+        kept = {variant: mine for variant, mine in found.items() if mine}
+        return replace(self, rounds=kept, confirming=frozenset())
+
     def restricted(self, variants: Sequence[Variant]) -> Cell:
         """The same cell as if only these variants existed."""
         kept = {v: rounds for v, rounds in self.rounds.items() if v in variants}
-        return Cell(self.ranks, self.block, kept, is_part=True, above=self.above)
+        return replace(self, rounds=kept, is_part=True)
 
     def drifted(self) -> bool:
         """Whether the conditions changed: what was timed most often is more than DRIFT slower
@@ -129,10 +192,15 @@ def cells_of(records: Iterable[Record], variants: Sequence[Variant]) -> dict[Pla
     One that failed anywhere is nowhere in the cells. Void rounds are left out.
     """
     records = list(records)
+    disturbed, confirming = disturbed_rounds(records), confirming_rounds(records)
     failed = {record.label for record in records if record.failure}
     cells: dict[Place, Cell] = {}
     for place, rounds in sorted(rounds_of(records).items()):
-        cell = Cell(*place)
+        cell = Cell(
+            *place,
+            disturbed=frozenset(disturbed.get(place, ())),
+            confirming=frozenset(confirming.get(place, ())),
+        )
         for variant in variants:
             mine = {
                 n: taken[variant.label] for n, taken in rounds.items() if variant.label in taken

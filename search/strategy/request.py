@@ -33,11 +33,13 @@ Outcome = Union[Sample, Failure]
 
 @dataclass(frozen=True)
 class Round:
-    """Visit each of these variants once, in any order; block is bytes to each peer."""
+    """Visit each of these variants once, in any order; block is bytes to each peer. It ``confirms``
+    what rounds before it found."""
 
     ranks: int
     block: int
     variants: tuple[Variant, ...]
+    confirms: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ class Rules:
     slot: float
     """seconds after which a cell ends, once it has a few rounds, on SLOT_RANKS ranks"""
     launches: int = 1
+    confirms: bool = True
+    """whether what was found is timed again before it ships"""
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ def expects_nothing(variant: Variant, block: int) -> Expectation | None:
 SLOT_RANKS = 8
 
 EFFORTS = {
-    "quick": Rules(least=6, most=40, tolerance=0.05, slot=0.7),
+    "quick": Rules(least=6, most=40, tolerance=0.05, slot=0.7, confirms=False),
     "normal": Rules(least=9, most=60, tolerance=0.05, slot=2.0),
     "thorough": Rules(least=9, most=200, tolerance=0.025, slot=15.0, launches=3),
 }
@@ -143,9 +147,14 @@ class Task:
 Cells = dict[Place, Cell]
 
 
-def play(cell: Cell, variants: Sequence[Variant]) -> Generator[Request, Answer, list[Variant]]:
+def play(
+    cell: Cell, variants: Sequence[Variant], confirms: bool = False
+) -> Generator[Request, Answer, list[Variant]]:
     """One round; returns the variants that have not failed."""
-    take(cell, (yield Round(cell.ranks, cell.block, tuple(variants))))
+    answer = yield Round(cell.ranks, cell.block, tuple(variants), confirms)
+    take(cell, answer)
+    if confirms:
+        cell.confirming |= {answer.number}
     return [variant for variant in variants if variant not in cell.failures]
 
 
