@@ -30,6 +30,10 @@ bench:
 	  $(if $(SIZES),--sizes='$(SIZES)') $(if $(LAUNCHES),--launches='$(LAUNCHES)') \
 	  $(if $(EFFORT),--effort='$(EFFORT)')
 
+# README's and doc/results.md's: every cluster of doc/clusters tuned and benched, or CLUSTERS='...'.
+figures:
+	$(Q)$(RUN) $@ $(CLUSTERS)
+
 # One exchange of BLOCK bytes to each peer as a picture; of the chosen variant, or of VARIANT.
 timeline:
 	$(Q)$(RUN) timeline $(if $(BLOCK),--block='$(BLOCK)') $(if $(VARIANT),--variant='$(VARIANT)')
@@ -49,10 +53,12 @@ check check-full check-oracle:
 	$(Q)$(MAKE) --no-print-directory run-$@
 
 TESTS = ATALL_CONFIG=$(CURDIR)/config.mk $(PYTHON) -m pytest $(SOURCE)/tests -c $(SOURCE)/pyproject.toml
+# Files of tests side by side; one waits while another works.
+SIDE_BY_SIDE = -n 2 --dist loadfile
 
 run-check:
 	$(Q)cd $(SOURCE) && $(PYTHON) -m ruff check -q search tests && $(PYTHON) -m ruff format -q --check search tests && $(PYTHON) -m mypy
-	$(Q)$(TESTS) -m 'not full and not oracle'
+	$(Q)$(TESTS) $(SIDE_BY_SIDE) -m 'not full and not oracle'
 
 run-check-full:
 	$(Q)$(TESTS) -m full
@@ -70,4 +76,4 @@ clean:
 distclean: clean
 	rm -rf build config.mk config.log config.status generated/alltoall.c generated/alltoall.h generated/decision.toml .venv
 
-.PHONY: all check check-full check-oracle run-check run-check-full run-check-oracle golden install uninstall installcheck dist probe tune decide emit bench report timeline model broadcasts list clean distclean
+.PHONY: all check check-full check-oracle run-check run-check-full run-check-oracle golden figures install uninstall installcheck dist probe tune decide emit bench report timeline model broadcasts list clean distclean

@@ -1,10 +1,15 @@
-"""The report stage: one self-contained HTML file of what was measured and chosen, and why."""
+"""The report stage: one self-contained HTML file of what was measured and chosen, and why.
+
+The headline comes first, then two pictures, then a line for each row of the tables; what only some
+want to see is folded.
+"""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -14,24 +19,39 @@ import matplotlib
 
 matplotlib.use("Agg")  # no display
 from matplotlib import pyplot
+from matplotlib.ticker import FuncFormatter
 
-from search.decision import Decision, Evidence, ratio_text
+from search.decision import Cutoff, Decision, DecisionTable, Ratio
 from search.files import write_whole
+from search.measure.bench import geometric_mean
 from search.measure.journal import Place, Record
 from search.measure.probe import Machine
 from search.measure.samples import median_interval
 from search.progress import size_text
 from search.strategy.cell import Cell
 
-WIDTH, HEIGHT = 9.0, 4.8
-"""Inches of a picture."""
+WIDE, NARROW = (10.0, 4.6), (4.6, 4.6)
+"""Inches of a picture, on a screen and on a telephone."""
+TICKS = (1, 64, 1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 24)
+MOST_IN_BAR = 4.0
+"""Ratios beyond it are at the end of a bar."""
 STYLE = """
-body { font: 15px/1.5 sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222 }
-table { border-collapse: collapse } th, td { padding: .25em .8em; text-align: left }
-th { border-bottom: 2px solid #888 } td { border-bottom: 1px solid #ddd }
-td.number { text-align: right } code { background: #f3f3f3; padding: 0 .2em }
-svg { max-width: 100%; height: auto } .quiet { color: #666 }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 66em; margin: 1.5em auto; padding: 0 1em;
+  color: #222 }
+h1 { font-size: 1.3em; font-weight: 600 } h2 { font-size: 1.15em; margin: 1.6em 0 .4em }
+.headline { font-size: 1.25em; line-height: 1.4 } .quiet { color: #666; font-size: .9em }
+.scroll { overflow-x: auto } table { border-collapse: collapse; font-size: .92em }
+th, td { padding: .25em .7em; text-align: left; white-space: nowrap }
+th { border-bottom: 2px solid #888; font-weight: 600 } td { border-bottom: 1px solid #e4e4e4 }
+td.number { text-align: right; font-variant-numeric: tabular-nums }
+details { margin: .8em 0; border-top: 1px solid #ddd; padding-top: .6em }
+summary { cursor: pointer; font-weight: 600 }
+svg { max-width: 100%; height: auto } .bar { vertical-align: middle } .narrow { display: none }
+@media (max-width: 640px) { .wide { display: none } .narrow { display: block }
+  body { font-size: 15px } th, td { padding: .25em .4em } }
 """
+NATIVE, OURS = "#444444", "#c0392b"
+Limit = Callable[[int, int], "float | None"]
 
 
 @dataclass(frozen=True)
@@ -44,135 +64,302 @@ class Findings:
     decision: Decision
     machine: Machine | None
     bench: Sequence[Mapping[str, Any]]
-    limit: Callable[[int, int], float | None]
+    limit: Limit
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is known of a block: native over the choice, with its interval, and the share of the
+    bandwidth bound that each reaches."""
+
+    block: int
+    ratio: tuple[float, float, float]
+    ours: float | None
+    native: float | None
 
 
 def write_report(path: Path, findings: Findings) -> None:
     """Write the file; pictures are inside."""
-    counts = sorted({ranks for ranks, _ in findings.cells}, reverse=True)
-    parts = [f"<h1>{escape(findings.title)}</h1>", _chosen(findings.decision)]
-    for ranks in counts:
-        cells = [c for (n, _), c in sorted(findings.cells.items()) if n == ranks]
-        chosen = _chosen_labels(findings.decision, ranks)
-        parts += [
-            f"<h2>What was measured on {ranks} ranks</h2>",
-            "<p>Medians with 95 % intervals; each line is a variant, those that were chosen in "
-            "colour. Dashed: the physical limit.</p>",
-            _times(cells, chosen, findings.limit),
-            "<h3>TCP retransmissions a call</h3>",
-            _retransmissions(cells, chosen),
-        ]
-    parts += [_bench(findings.bench), _troubles(findings.records), _parts(findings.records)]
-    parts.append(_null_tests(findings.machine))
-    text = "\n".join(
-        [
-            "<!DOCTYPE html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            f"<title>{escape(findings.title)}</title><style>{STYLE}</style></head><body>",
-            *parts,
-            "</body></html>\n",
-        ]
+    parts = [f"<h1>{escape(findings.title)}</h1>", *_circumstances(findings.decision)]
+    for table in _shown(findings.decision):
+        points, source = _points(findings, table)
+        parts += [f'<p class="headline">{escape(_headline(table, points, source))}</p>']
+        if len(points) > 1:
+            parts += [_ratios(points, table, source), _shares(points, table)]
+        parts += [f"<h2>What was chosen on {_ranks_text(table)}, and why</h2>", _rows(table)]
+    others = [t for t in findings.decision.tables if t not in _shown(findings.decision)]
+    details = [
+        ("Tables for where the hosts are not those of the tree", "".join(map(_rows, others))),
+        ("Every variant that was timed", _every_variant(findings)),
+        ("The bench, size by size", _bench(findings.bench)),
+        ("The network, and null tests", _network(findings.machine)),
+        ("Troubles", _troubles(findings.records)),
+        ("How long it took", _spent(findings.records)),
+    ]
+    parts += [
+        f"<details><summary>{escape(name)}</summary>{text}</details>"
+        for name, text in details
+        if text
+    ]
+    page = (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(findings.title)}</title><style>{STYLE}</style></head>"
+        f"<body>{''.join(parts)}</body></html>\n"
     )
-    write_whole(path, text)
+    write_whole(path, page)
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """An HTML table; cells that begin with a digit are numbers."""
+def _circumstances(decision: Decision) -> list[str]:
+    """What a reader must know before the figures."""
+    tuned, lines = decision.tuned, []
+    if tuned.get("dilation"):
+        lines.append(f"The machine carried the emulated cluster at {tuned['dilation']}.")
+    if tuned.get("steal"):
+        lines.append(f"Others had {tuned['steal']:.0%} of the processors meanwhile.")
+    if tuned.get("noise"):
+        lines.append(f"Measured on a disturbed cluster, as accepted: {tuned['noise']}.")
+    return [f'<p class="quiet">{escape(" ".join(lines))}</p>'] if lines else []
+
+
+def _shown(decision: Decision) -> list[DecisionTable]:
+    """The first table for each number of ranks."""
+    found: dict[int, DecisionTable] = {}
+    for table in decision.tables:
+        found.setdefault(table.ranks, table)
+    return list(found.values())
+
+
+def _ranks_text(table: DecisionTable) -> str:
+    return f"{table.ranks} ranks" if table.ranks else "any number of ranks"
+
+
+def _points(findings: Findings, table: DecisionTable) -> tuple[list[Point], str]:
+    """Of the bench, if it ran on so many ranks; else of what was measured while tuning."""
+    mine = [row for row in findings.bench if row["ranks"] == table.ranks]
+    if mine:
+        return [
+            Point(
+                row["block"],
+                (row["ratio"], *row["ratio_interval"]),
+                row["limit_s"] / row["generated_s"] if row["limit_s"] else None,
+                row["limit_s"] / row["native_s"] if row["limit_s"] else None,
+            )
+            for row in mine
+        ], "bench"
+    points = []
+    for (ranks, block), cell in sorted(findings.cells.items()):
+        native = next((v for v in cell.rounds if v.label == "native"), None)
+        choice = table.choice(block)
+        if ranks != table.ranks or native is None or choice not in cell.rounds:
+            continue
+        ratio, limit = cell.ratio(native, choice), findings.limit(ranks, block)
+        points.append(
+            Point(
+                block,
+                (ratio.median, ratio.low, ratio.high),
+                limit / cell.score(choice) if limit else None,
+                limit / cell.score(native) if limit else None,
+            )
+        )
+    return points, "tuning"
+
+
+def _headline(table: DecisionTable, points: Sequence[Point], source: str) -> str:
+    """The figures that matter, in a sentence."""
+    if not points:
+        return f"Nothing was measured on {_ranks_text(table)}."
+    ratios = [point.ratio[0] for point in points]
+    faster = sum(point.ratio[1] > 1 for point in points)
+    slower = sum(point.ratio[2] < 1 for point in points)
+    shares = [point.ours for point in points if point.ours and point.block >= 1 << 13]
+    bound = f" Blocks of 8 KiB and more reach {min(shares):.0%} to " if shares else ""
+    bound += f"{max(shares):.0%} of the bandwidth bound." if shares else ""
+    return (
+        f"On {_ranks_text(table)} the library's own MPI_Alltoall takes "
+        f"{geometric_mean(ratios):.2f} times as long, in the geometric mean of {len(ratios)} sizes "
+        f"({source}), {min(ratios):.2f} times at the least: {faster} sizes are faster, "
+        f"{len(ratios) - faster - slower} equal, {slower} slower for sure.{bound}"
+    )
+
+
+# ---- pictures
+
+
+def _picture(draw: Callable[[Any], None], ylabel: str, salt: str) -> str:
+    """An SVG as part of a page, once for wide and once for narrow screens: what ``draw`` puts on
+    axes whose horizontal one is the block."""
+    settings: Any = {"svg.hashsalt": salt, "svg.fonttype": "none", "font.size": 11}
+    parts = []
+    for kind, size in (("wide", WIDE), ("narrow", NARROW)):
+        with pyplot.rc_context({**settings, "svg.hashsalt": salt + kind}):
+            figure, axes = pyplot.subplots(figsize=size, layout="constrained")
+            axes.set_xscale("log", base=2)
+            axes.set_ylabel(ylabel)
+            axes.set_xlabel("block (bytes to each peer)")
+            axes.grid(alpha=0.25)
+            for side in ("top", "right"):
+                axes.spines[side].set_visible(False)
+            draw(axes)
+            low, high = axes.get_xlim()
+            axes.set_xticks([tick for tick in TICKS if low <= tick <= high])
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: size_text(int(x))))
+            axes.minorticks_off()
+            handles, labels = axes.get_legend_handles_labels()
+            if handles:
+                columns = 2 if kind == "wide" else 1
+                figure.legend(
+                    handles, labels, loc="outside lower center", ncols=columns, frameon=False,
+                    fontsize=10,
+                )  # fmt: skip
+            text = io.StringIO()
+            figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+            pyplot.close(figure)
+        svg = text.getvalue()
+        parts.append(f'<div class="{kind}">{svg[svg.index("<svg") :]}</div>')
+    return "".join(parts)
+
+
+def _bands(axes: Any, table: DecisionTable, blocks: Sequence[int]) -> None:
+    """The variants of the table's rows as bands behind what is drawn."""
+    colours = [matplotlib.colormaps[name](i) for name in ("Pastel1", "Pastel2") for i in range(8)]
+    low, least, most = 1.0, min(blocks) / 1.2, max(blocks) * 1.2
+    for number, cutoff in enumerate(table.cutoffs):
+        high = float(cutoff.most or most)
+        label, colour = cutoff.variant.label, colours[number % len(colours)]
+        axes.axvspan(max(low, least), min(high, most), color=colour, label=label, linewidth=0)
+        low = high
+    axes.set_xlim(least, most)
+
+
+def _ratios(points: Sequence[Point], table: DecisionTable, source: str) -> str:
+    def draw(axes: Any) -> None:
+        blocks = [point.block for point in points]
+        _bands(axes, table, blocks)
+        axes.set_yscale("log")
+        middles = [point.ratio[0] for point in points]
+        most = 1.3 * max(2.0, *middles)
+        low = [middle - max(p.ratio[1], 0.05) for p, middle in zip(points, middles)]
+        high = [max(0.0, min(p.ratio[2], most) - m) for p, m in zip(points, middles)]
+        axes.errorbar(
+            blocks, middles, [[max(0.0, x) for x in low], high], color=OURS, marker="o",
+            markersize=4, capsize=2, linewidth=1.6,
+        )  # fmt: skip
+        axes.axhline(1.0, color=NATIVE, linewidth=1.0)
+        axes.set_ylim(min(0.8, *middles) / 1.1, most)
+        ticks = [tick for tick in (0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50) if tick < most]
+        axes.set_yticks([tick for tick in ticks if tick > min(0.8, *middles) / 1.1])
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g} x"))
+
+    return _picture(draw, f"native / generated ({source})", f"ratios{table.ranks}")
+
+
+def _shares(points: Sequence[Point], table: DecisionTable) -> str:
+    known = [point for point in points if point.ours and point.native]
+    if len(known) < 2:
+        return ""
+
+    def draw(axes: Any) -> None:
+        blocks = [point.block for point in known]
+        axes.plot(
+            blocks, [100 * (p.ours or 0) for p in known], color=OURS, marker="o", label="generated"
+        )
+        axes.plot(
+            blocks, [100 * (p.native or 0) for p in known], color=NATIVE, marker="o", label="native"
+        )
+        axes.axhline(100, color="black", linestyle="--", linewidth=1, label="bandwidth bound")
+        axes.set_ylim(0, 115)
+
+    return _picture(draw, "% of the bandwidth bound", f"shares{table.ranks}")
+
+
+# ---- tables
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """An HTML table; cells that begin with a digit are numbers, with ``<`` they are HTML."""
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     lines = []
     for row in rows:
         kinds = [' class="number"' if cell[:1].isdigit() else "" for cell in row]
-        cells = (f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds, row))
+        texts = (cell if cell.startswith("<") else escape(cell) for cell in row)
+        cells = (f"<td{kind}>{text}</td>" for kind, text in zip(kinds, texts))
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<table><tr>{head}</tr>{''.join(lines)}</table>"
+    return f'<div class="scroll"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
 
 
-def _chosen(decision: Decision) -> str:
-    parts = ["<h2>What was chosen, and why</h2>"]
-    if decision.tuned.get("noise"):
-        parts.append(f"<p>Measured on a disturbed cluster: {escape(decision.tuned['noise'])}.</p>")
-    headings = (
-        "blocks up to",
-        "variant",
-        "measured at",
-        "native",
-        "runner-up",
-        "ratio",
-        "calls",
-        "resent",
-        "of limit",
-        "remarks",
+def _bar(ratio: Ratio | None) -> str:
+    """An interval of ratios as a small picture: the line in the middle is 1."""
+    if ratio is None:
+        return ""
+    middle, low, high, _ = ratio
+
+    def place(value: float) -> float:
+        share = math.log(max(value, 1 / MOST_IN_BAR)) / math.log(MOST_IN_BAR)
+        return 45 + 43 * max(-1.0, min(1.0, share))
+
+    colour = OURS if low > 1 else NATIVE
+    return (
+        '<svg class="bar" width="90" height="14" viewBox="0 0 90 14">'
+        '<line x1="45" x2="45" y1="0" y2="14" stroke="#bbb"/>'
+        f'<line x1="{place(low):.1f}" x2="{place(high):.1f}" y1="7" y2="7" stroke="{colour}" '
+        f'stroke-width="3"/><circle cx="{place(middle):.1f}" cy="7" r="4" fill="{colour}"/></svg>'
+        f" {middle:.2f}"
     )
-    for number, table in enumerate(decision.tables):
-        last = number == len(decision.tables) - 1
-        parts.append(f"<h3>{table.ranks} ranks{', or any other number' if last else ''}</h3>")
-        parts.append(
-            _table(
-                headings, [_row(c.most, c.variant.label, c.evidence, c.said) for c in table.cutoffs]
-            )
-        )
-    parts.append(
-        '<p class="quiet">native, ratio: the library\'s own and the runner-up over the chosen one, '
-        "median and interval of calls timed together; with time-outs: on average.</p>"
-    )
+
+
+def _rows(table: DecisionTable) -> str:
+    """A line for each row of a table, and what else there is to say below."""
+    headings = ("blocks", "variant", "native takes", "runner-up takes", "of bound")
+    lows = [1, *(cutoff.most + 1 for cutoff in table.cutoffs if cutoff.most)]
+    lines = [_row(low, cutoff) for low, cutoff in zip(lows, table.cutoffs)]
+    remarks = [
+        f"<li>{escape(f'{cutoff.variant.label}: {remark}')}</li>"
+        for cutoff in table.cutoffs
+        for remark in _remarks(cutoff)
+    ]
+    said = f'<ul class="quiet">{"".join(remarks)}</ul>' if remarks else ""
+    return _table(headings, lines) + said
+
+
+def _row(low: int, cutoff: Cutoff) -> list[str]:
+    to = f"to {size_text(cutoff.most)}" if cutoff.most else f"from {size_text(low)}"
+    evidence = cutoff.evidence
+    if evidence is None:
+        return [to, cutoff.variant.label, "", "", ""]
+    share = f"{evidence.of_limit:.0%}" if evidence.of_limit else ""
+    return [to, cutoff.variant.label, _bar(evidence.native), _bar(evidence.ahead), share]
+
+
+def _remarks(cutoff: Cutoff) -> list[str]:
+    """What else there is to say of a row."""
+    evidence = cutoff.evidence
+    if evidence is None:
+        return [cutoff.said] if cutoff.said else []
+    alike = ", not distinguishable" if evidence.runner_up in evidence.undecided else ""
+    rival = [f"runner-up {evidence.runner_up}{alike}"] if evidence.runner_up else []
+    return [*rival, *evidence.doubts]
+
+
+def _every_variant(findings: Findings) -> str:
+    """Times of all variants, and retransmissions of those that were chosen."""
+    parts = []
+    for table in _shown(findings.decision):
+        cells = [c for (n, _), c in sorted(findings.cells.items()) if n == table.ranks]
+        if cells:
+            chosen = {cutoff.variant.label for cutoff in table.cutoffs}
+            parts.append(f"<p>{_ranks_text(table)}: medians with 95 % intervals.</p>")
+            parts += [_times(cells, chosen, findings.limit), _retransmissions(cells, chosen)]
     return "".join(parts)
 
 
-def _row(most: int | None, label: str, evidence: Evidence | None, said: str) -> list[str]:
-    first = ["any" if most is None else size_text(most), label]
-    if evidence is None:
-        return [*first, "", "", "", "", "", "", "", said]
-    remarks = [*evidence.doubts]
-    if evidence.undecided:
-        remarks.append(f"not told apart from {', '.join(evidence.undecided)}")
-    return [
-        *first,
-        size_text(evidence.block),
-        ratio_text(evidence.native) if evidence.native else "",
-        evidence.runner_up or "",
-        ratio_text(evidence.ahead) if evidence.ahead else "",
-        str(evidence.calls),
-        str(evidence.retransmissions),
-        f"{evidence.of_limit:.0%}" if evidence.of_limit else "",
-        "; ".join(remarks),
-    ]
-
-
-def _chosen_labels(decision: Decision, ranks: int) -> list[str]:
-    """The variants of the tables for so many ranks, in their order, once each."""
-    rows = [c.variant.label for t in decision.tables if t.ranks == ranks for c in t.cutoffs]
-    return list(dict.fromkeys(rows))
-
-
-def _picture(draw: Callable[[Any], None], xlabel: str, ylabel: str, salt: str) -> str:
-    """An SVG as part of a page: what ``draw`` puts on axes with logarithmic scales."""
-    settings: Any = {"svg.hashsalt": salt, "svg.fonttype": "none", "font.size": 9}
-    with pyplot.rc_context(settings):
-        figure, axes = pyplot.subplots(figsize=(WIDTH, HEIGHT), layout="constrained")
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        axes.set_xlabel(xlabel)
-        axes.set_ylabel(ylabel)
-        axes.grid(alpha=0.3)
-        draw(axes)
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-        pyplot.close(figure)
-    svg = text.getvalue()
-    return svg[svg.index("<svg") :]
-
-
-BLOCK = "block (bytes to each peer)"
-
-
-def _times(
-    cells: Sequence[Cell], chosen: Sequence[str], limit: Callable[[int, int], float | None]
-) -> str:
+def _times(cells: Sequence[Cell], chosen: set[str], limit: Limit) -> str:
     labels = sorted(
         {v.label for cell in cells for v in cell.rounds}, key=lambda label: (label in chosen, label)
     )
 
     def draw(axes: Any) -> None:
+        axes.set_yscale("log")
         for label in labels:
             points = [
                 (cell.block, median_interval(cell.seconds(variant)))
@@ -180,32 +367,30 @@ def _times(
                 for variant in cell.rounds
                 if variant.label == label
             ]
-            blocks = [block for block, _ in points]
             medians = [interval.median * 1e3 for _, interval in points]
             errors = [
                 [(i.median - i.low) * 1e3 for _, i in points],
                 [(i.high - i.median) * 1e3 for _, i in points],
             ]
-            if label in (*chosen, "native"):
+            if label in chosen or label == "native":
                 style: dict[str, Any] = {"linewidth": 1.8, "label": label, "capsize": 2}
                 if label == "native":
                     style["color"] = "black"
             else:
                 style = {"linewidth": 0.6, "color": "0.75", "elinewidth": 0.4}
-            axes.errorbar(blocks, medians, errors, **style)
+            axes.errorbar([block for block, _ in points], medians, errors, **style)
         known = [(cell.block, limit(cell.ranks, cell.block)) for cell in cells]
         bounds = [(block, seconds * 1e3) for block, seconds in known if seconds]
         if bounds:
-            axes.plot(*zip(*bounds), "k--", linewidth=1, label="physical limit")
-        axes.legend(fontsize=8)
+            axes.plot(*zip(*bounds), "k--", linewidth=1, label="bandwidth bound")
 
-    return _picture(draw, BLOCK, "ms a call", "times")
+    return _picture(draw, "ms a call", "times")
 
 
-def _retransmissions(cells: Sequence[Cell], chosen: Sequence[str]) -> str:
+def _retransmissions(cells: Sequence[Cell], chosen: set[str]) -> str:
     def draw(axes: Any) -> None:
         axes.set_yscale("symlog", linthresh=1)
-        for label in dict.fromkeys(["native", *chosen]):
+        for label in ["native", *sorted(chosen - {"native"})]:
             points = []
             for cell in cells:
                 for variant in cell.rounds:
@@ -216,56 +401,23 @@ def _retransmissions(cells: Sequence[Cell], chosen: Sequence[str]) -> str:
                         points.append((cell.block, again / calls))
             color = {"color": "black"} if label == "native" else {}
             axes.plot(*zip(*points), marker="o", markersize=3, label=label, **color)
-        axes.legend(fontsize=8)
 
-    return _picture(draw, BLOCK, "segments sent again a call, all hosts", "retransmissions")
+    return _picture(draw, "retransmitted segments a call, all hosts", "retransmissions")
 
 
 def _bench(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
-        return "<h2>Generated against native</h2><p>Not measured yet: <code>make bench</code>.</p>"
-
-    def draw(axes: Any) -> None:
-        for ranks in counts:
-            mine = [row for row in rows if row["ranks"] == ranks]
-            ratios = [row["ratio"] for row in mine]
-            low = [max(0.0, row["ratio"] - row["ratio_interval"][0]) for row in mine]
-            high = [max(0.0, row["ratio_interval"][1] - row["ratio"]) for row in mine]
-            axes.errorbar(
-                [row["block"] for row in mine],
-                ratios,
-                [low, high],
-                marker="o",
-                markersize=3,
-                capsize=2,
-                label=f"{ranks} ranks",
-            )
-        axes.axhline(1.0, color="black", linewidth=0.8)
-        if len(counts) > 1:
-            axes.legend()
-
-    counts = sorted({row["ranks"] for row in rows})
-
-    table = _table(
-        (
-            "ranks",
-            "block",
-            "native ms",
-            "generated ms",
-            "ratio",
-            "interval",
-            "of limit",
-            "resent",
-            "variant",
-        ),
+        return "<p>Not run yet: <code>make bench</code>.</p>"
+    headings = ("ranks", "block", "native ms", "generated ms", "ratio", "of bound", "retransmits")
+    return _table(
+        (*headings, "variant"),
         [
             (
                 str(row["ranks"]),
                 size_text(row["block"]),
                 f"{row['native_s'] * 1e3:.3g}",
                 f"{row['generated_s'] * 1e3:.3g}",
-                f"{row['ratio']:.2f}",
-                "{:.2f} to {:.2f}".format(*row["ratio_interval"]),
+                _bar((row["ratio"], *row["ratio_interval"], row["ratio"])),
                 f"{row['limit_s'] / row['generated_s']:.0%}" if row["limit_s"] else "",
                 "{native} / {generated}".format(**row["retransmissions"]),
                 row["variant"],
@@ -273,12 +425,10 @@ def _bench(rows: Sequence[Mapping[str, Any]]) -> str:
             for row in rows
         ],
     )
-    picture = _picture(draw, BLOCK, "native / generated", "bench")
-    return f"<h2>Generated against native</h2>{picture}{table}"
 
 
 def _troubles(records: Sequence[Record]) -> str:
-    """What was void or set aside."""
+    """What was void or excluded."""
     rows = [
         (size_text(r.block), f"{len(r.rounds)} rounds void", r.void)
         for r in records
@@ -286,11 +436,11 @@ def _troubles(records: Sequence[Record]) -> str:
     ]
     rows += [(size_text(r.block), r.label, r.failure) for r in records if r.failure]
     if not rows:
-        return "<h2>Troubles</h2><p>None: no round was void, no variant failed.</p>"
-    return "<h2>Troubles</h2>" + _table(("block", "what", "why"), rows)
+        return "<p>None: no round was void, no variant failed.</p>"
+    return _table(("block", "what", "why"), rows)
 
 
-def _parts(records: Sequence[Record]) -> str:
+def _spent(records: Sequence[Record]) -> str:
     """How long each cell took."""
     spent: dict[Place, list[float]] = {}
     variants: dict[Place, set[str]] = {}
@@ -310,11 +460,11 @@ def _parts(records: Sequence[Record]) -> str:
         for (ranks, block), seconds in sorted(spent.items())
     ]
     whole = sum(sum(seconds) for seconds in spent.values())
-    heading = f"<h2>How long it took</h2><p>{whole:.0f} seconds of measuring.</p>"
+    heading = f"<p>{whole:.0f} seconds of measuring.</p>"
     return heading + _table(("ranks", "block", "variants", "visits", "seconds"), rows)
 
 
-def _null_tests(machine: Machine | None) -> str:
+def _network(machine: Machine | None) -> str:
     if machine is None:
         return ""
     rows = [
@@ -329,7 +479,7 @@ def _null_tests(machine: Machine | None) -> str:
     ]
     if machine.null_tests:
         rows.append(("null tests", str(machine.null_tests)))
-    return "<h2>The network, and null tests</h2>" + _table(("test", "result"), rows)
+    return _table(("test", "result"), rows)
 
 
 def read_bench(path: Path) -> list[dict[str, Any]]:

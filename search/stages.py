@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -98,6 +99,8 @@ def run(options: Namespace, root: Path) -> None:
     elif options.stage == "families":
         for _, records in named_journals(options):
             compare_families(console, records, catalogue)
+    elif options.stage == "figures":
+        figures_stage(console, options, root)
     elif options.stage == "configure":
         configure_cluster(console, options, place, catalogue)
         cluster, tuned = measure(console, place, catalogue, begin, options.allow_shrink)
@@ -471,6 +474,21 @@ def report_stage(console: Console, place: Workplace, catalogue: Catalogue) -> No
     )
     report.write_report(path, findings)
     console.print(f"report: {path.relative_to(place.root)}")
+
+
+def figures_stage(console: Console, options: Namespace, root: Path) -> None:
+    """Tune and bench the clusters of doc/clusters that are named, or all; write doc/results.md."""
+    from search.figures import make_figures  # matplotlib takes a second to load
+
+    def run_cluster(path: Path, folder: Path) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / "config.mk", folder)
+        for stage in ("configure", "bench"):
+            named = {"emulate": str(path), "fresh": True} if stage == "configure" else {}
+            run(Namespace(**{**vars(options), "stage": stage, "journals": [], **named}), folder)
+        return folder / "build" / "bench.json"
+
+    make_figures(options.journals, root, run_cluster, lambda text: console.rule(text))
 
 
 def model_stage(

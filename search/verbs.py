@@ -1,7 +1,7 @@
 """What `python -m search` can be told to do, and how to search."""
 
-JOURNALS = ("compare-strategies", "families")
-"""Those that read journals which are named."""
+JOURNALS = ("compare-strategies", "families", "figures")
+"""Those that read journals, or clusters, which are named."""
 INSTALLATION = ("install", "uninstall", "installcheck")
 STAGES = (
     "configure",
@@ -12,6 +12,7 @@ STAGES = (
     "emit",
     "bench",
     "report",
+    "figures",
     "timeline",
     "model",
     "broadcasts",

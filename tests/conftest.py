@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -30,6 +31,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def tools() -> Toolchain:
     return read_toolchain(Path(os.environ.get("ATALL_CONFIG", ROOT / "config.mk")))
+
+
+@pytest.fixture(scope="session")
+def emulation() -> None:
+    """Skips where this machine does not let us make hosts of namespaces."""
+    user = [] if os.geteuid() == 0 else ["-Ur"]
+    words = ["unshare", *user, "-nm", "--uts", "--pid", "--fork", "--mount-proc", "true"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("no unshare: install util-linux")
+    if done.returncode:
+        pytest.skip(f"no emulated clusters here: {done.stderr.strip()}")
 
 
 @pytest.fixture(scope="session")

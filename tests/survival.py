@@ -52,7 +52,7 @@ class Tuning:
     def ended(self) -> bool:
         return self.process.poll() is not None
 
-    def wait(self, seconds: float = 120.0) -> int:
+    def wait(self, seconds: float = 600.0) -> int:
         """The exit code; whatever happens it ends in time, and says no more than it should."""
         code = self.process.wait(seconds)
         assert "Traceback" not in self.said, self.said
@@ -87,7 +87,7 @@ class Tuning:
         subprocess.run([*inside, "ip", "link", "set", f"c{cable}a", state], check=True)
 
 
-def ends(place: Path, seconds: float = 15.0) -> bool:
+def ends(place: Path, seconds: float = 60.0) -> bool:
     """Whether nothing runs any more, within so many seconds, of what tuning started anywhere."""
     end = time.monotonic() + seconds
     while left(place) and time.monotonic() < end:

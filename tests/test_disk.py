@@ -217,7 +217,7 @@ def test_stages_on_a_file_system_that_is_read_only(tools, tmp_path):
     ):  # fmt: skip
         read_only = f'mount --bind "{place}" "{place}" && mount -o remount,ro,bind "{place}"'
         script = f'{read_only} && cd "{place}" && exec "$@"'
-        done = in_mounts_of_its_own(["sh", "-c", script, "sh", *words], timeout=60)
+        done = in_mounts_of_its_own(["sh", "-c", script, "sh", *words], timeout=600)
         assert done.returncode == 2, (words, done.stdout, done.stderr)
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr
         assert re.search("cannot write|Read-only|can't create", done.stderr)

@@ -130,7 +130,8 @@ def test_who_is_wrong_on_a_row_still_takes_part_in_its_column(tools, patient, ev
     job.close()
 
 
-def test_a_grid_is_tuned_and_another_one_measured_anew(tools, tmp_path):
+@pytest.mark.full
+def test_a_grid_is_tuned_and_another_one_measured_anew(tools, emulation, tmp_path):
     (tmp_path / "tiny.conf").write_text(TINY)
     common = [
         "--emulate=tiny.conf",

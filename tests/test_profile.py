@@ -58,7 +58,8 @@ def test_a_file_that_is_not_there(tmp_path):
         read_profile(tmp_path / "none", 8)
 
 
-def test_what_a_program_called_is_tuned(tools, tmp_path):
+@pytest.mark.full
+def test_what_a_program_called_is_tuned(tools, emulation, tmp_path):
     """A sub-communicator's calls too; and the tables hold the sizes of each."""
     (tmp_path / "tiny.conf").write_text(TINY)
     written(tmp_path, "4 64 10 0.5 native\n4 2000 3 0.1 native\n2 300 5 0.2 native\n")

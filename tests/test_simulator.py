@@ -158,7 +158,14 @@ def test_the_same_question_has_the_same_answer(program, catalogue):
 
 
 @pytest.mark.parametrize(
-    "switches, slots", [((2,), 1), ((3,), 1), ((4, 3), 1), ((4, 4), 1), ((2, 2), 4)]
+    "switches, slots",
+    [
+        ((2,), 1),
+        ((3,), 1),
+        ((4, 3), 1),
+        pytest.param((4, 4), 1, marks=pytest.mark.full),
+        pytest.param((2, 2), 4, marks=pytest.mark.full),
+    ],
 )
 def test_every_variant_ends_however_sends_wait_and_beats_no_limit(
     program, catalogue, switches, slots

@@ -92,6 +92,7 @@ def test_the_final_says_who_is_best(variants):
     assert row.loss > 1.03 and not row.is_known
 
 
+@pytest.mark.full
 def test_the_model_is_compared_with_an_exhaustive_search(tools, tmp_path):
     place = build_directory(tmp_path / "model", tools)
     options = ["--np=2", "--sizes=64,8K", "--effort=quick", "--accept-noise"]

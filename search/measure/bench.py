@@ -98,13 +98,6 @@ class Row:
     cold: tuple[float, float] | None = None
 
     @property
-    def verdict(self) -> str:
-        """What the interval says of the generated file."""
-        if self.ratio.low > 1:
-            return "faster"
-        return "slower" if self.ratio.high < 1 else "equal"
-
-    @property
     def best_competitor(self) -> str | None:
         """The fastest of the others, if there were any."""
         return min(self.competitors, key=lambda c: self.competitors[c].median, default=None)
@@ -276,7 +269,7 @@ def show(console: Console, rows: Sequence[Row], circumstances: str) -> None:
             _ms(row.generated.median),
             f"{row.ratio.median:.2f}",
             interval_text(row.ratio),
-            "" if row.verdict == "equal" else row.verdict,
+            verdict(row.ratio.low, row.ratio.high).replace("equal", ""),
             f"{row.limit / row.generated.median:.0%}" if row.limit else "-",
             f"{row.retransmissions[0]}/{row.retransmissions[1]}",
             *([f"{_ms(row.cold[0])}/{_ms(row.cold[1])}"] if row.cold else []),
@@ -290,20 +283,27 @@ def show(console: Console, rows: Sequence[Row], circumstances: str) -> None:
             f"against the best of {len(rows[0].competitors)} competitors: "
             f"{geometric_mean(least):.2f} in the geometric mean, {min(least):.2f} at the least"
         )
-    console.print(headline(rows))
+    console.print(headline_of([as_json(row) for row in rows]))
 
 
-def headline(rows: Sequence[Row]) -> str:
-    """All rows in one sentence."""
-    count = Counter(row.verdict for row in rows)
-    least = min(rows, key=lambda row: row.ratio.median)
-    launches = len(rows[0].launches)
-    slower = ", ".join(size_text(row.block) for row in rows if row.verdict == "slower")
+def verdict(low: float, high: float) -> str:
+    """What an interval of native / generated says of the generated file."""
+    if low > 1:
+        return "faster"
+    return "slower" if high < 1 else "equal"
+
+
+def headline_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """All rows of build/bench.json in one sentence."""
+    verdicts = [verdict(*row["ratio_interval"]) for row in rows]
+    count, least = Counter(verdicts), min(rows, key=lambda row: float(row["ratio"]))
+    launches = len(rows[0]["launches"])
+    slower = ", ".join(size_text(r["block"]) for r, v in zip(rows, verdicts) if v == "slower")
     return (
         f"Of {len(rows)} sizes {count['faster']} are faster than native, {count['equal']} equal, "
         f"{count['slower']} slower for sure{f' ({slower})' if slower else ''}: "
-        f"{geometric_mean([row.ratio.median for row in rows]):.2f} x in the geometric mean, "
-        f"{least.ratio.median:.2f} x at the least ({size_text(least.block)}); "
+        f"{geometric_mean([row['ratio'] for row in rows]):.2f} x in the geometric mean, "
+        f"{least['ratio']:.2f} x at the least ({size_text(least['block'])}); "
         f"{launches} launch{'es' * (launches > 1)}."
     )
 
@@ -331,27 +331,29 @@ def _ms(seconds: float) -> str:
 def write_rows(path: Path, rows: Sequence[Row], circumstances: Mapping[str, Any]) -> None:
     """Write build/bench.json: under which circumstances, and medians in seconds,
     ratio = native / generated."""
-    content = [
-        {
-            "ranks": row.ranks,
-            "block": row.block,
-            "native_s": row.library.median,
-            "generated_s": row.generated.median,
-            "ratio": row.ratio.median,
-            "ratio_interval": [row.ratio.low, row.ratio.high],
-            "launches": row.launches,
-            "competitors": {
-                label: {"ratio": ratio.median, "ratio_interval": [ratio.low, ratio.high]}
-                for label, ratio in row.competitors.items()
-            },
-            "cold_s": row.cold,
-            "limit_s": row.limit,
-            "variant": row.variant,
-            "retransmissions": {
-                "native": row.retransmissions[0],
-                "generated": row.retransmissions[1],
-            },
-        }
-        for row in rows
-    ]
+    content = [as_json(row) for row in rows]
     write_whole(path, json.dumps({**circumstances, "rows": content}, indent=1) + "\n")
+
+
+def as_json(row: Row) -> dict[str, Any]:
+    """A row as build/bench.json has it."""
+    return {
+        "ranks": row.ranks,
+        "block": row.block,
+        "native_s": row.library.median,
+        "generated_s": row.generated.median,
+        "ratio": row.ratio.median,
+        "ratio_interval": [row.ratio.low, row.ratio.high],
+        "launches": row.launches,
+        "competitors": {
+            label: {"ratio": ratio.median, "ratio_interval": [ratio.low, ratio.high]}
+            for label, ratio in row.competitors.items()
+        },
+        "cold_s": row.cold,
+        "limit_s": row.limit,
+        "variant": row.variant,
+        "retransmissions": {
+            "native": row.retransmissions[0],
+            "generated": row.retransmissions[1],
+        },
+    }
