@@ -113,7 +113,7 @@ def summary(console: Console, cluster: Cluster, decision: Decision, tuned: Tuned
     if decision.tuned.get("steal"):
         console.print(f"Others had {decision.tuned['steal']:.0%} of the processors meanwhile.")
     if not tuned.finished:
-        console.print("The time limit came before the end: configure again goes on from here.")
+        console.print("The search did not come to its end: configure again goes on from here.")
         for line in tuned.uncertain:
             console.print(f"  uncertain: {line}", markup=False)
     console.print(verdict(chosen))

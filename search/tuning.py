@@ -16,7 +16,7 @@ from search.cluster.hostlist import short_name
 from search.cluster.hosts import Cluster, read_cluster
 from search.cluster.site import Site, digest
 from search.decide import searched_winners
-from search.errors import EnvironmentFailure
+from search.errors import EnvironmentFailure, HostsFailed
 from search.files import read_object, write_whole
 from search.measure.gates import Gates
 from search.measure.job import Job
@@ -38,7 +38,7 @@ CHOOSE_PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Tuned:
-    """How a tuning ended: whether the time limit came first, what is uncertain, and which noise
+    """How a tuning ended: whether the search came to its end, what is uncertain, and which noise
     the user accepted."""
 
     finished: bool
@@ -78,7 +78,7 @@ def tune(
             + (f" on {', '.join(str(t.ranks) for t in tasks)} ranks" if len(tasks) > 1 else "")
             + (f", {len(journal.records)} records are there already" if journal.records else "")
         )
-        started, finished = time.monotonic(), True
+        started, too_early = time.monotonic(), ""
         with Display(console, settings["ranks"], tasks[-1].sizes) as display, Watch() as watch:
             deadline = begin + settings["time_limit"] if settings["time_limit"] else None
             runner = make_runner(site, place, job, journal, display, settings, watch, deadline)
@@ -93,14 +93,21 @@ def tune(
                     winners = searched_winners(mine, task.variants[0])
                     runner.run(confirming(cells, task, winners))
             except OutOfTime:
-                finished = False
+                too_early = "; the time limit came first"
+            except HostsFailed:
+                raise
+            except EnvironmentFailure as failure:
+                if cluster.kind != "emulated" or not any(cell.rounds for cell in cells.values()):
+                    raise
+                too_early = f"; then {failure}: what is known is decided"
             finally:
                 runner.close()
     console.print(
         f"tune: {runner.fresh_visits} visits to variants in {time.monotonic() - started:.0f} s"
-        + ("" if finished else "; the time limit came first")
+        + too_early,
+        markup=False,
     )
-    return Tuned(finished, uncertain(cells, tasks), tuple(dict.fromkeys(runner.noise)))
+    return Tuned(not too_early, uncertain(cells, tasks), tuple(dict.fromkeys(runner.noise)))
 
 
 def make_runner(

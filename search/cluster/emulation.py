@@ -98,10 +98,7 @@ class Emulation:
         answer = process.stdout.readline()
         if not answer:
             words = process.stderr.read().strip().splitlines() or ["no reason given"]
-            raise EnvironmentFailure(
-                f"cannot emulate a cluster: {words[-1]} (user namespaces must be allowed, "
-                "or run as root)"
-            )
+            raise EnvironmentFailure(f"cannot emulate a cluster: {words[-1]} ({_cure(words[-1])})")
         reply = json.loads(answer)
         if "error" in reply:
             raise EnvironmentFailure(f"cannot emulate a cluster: {reply['error']}")
@@ -135,6 +132,13 @@ class Emulation:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _cure(words: str) -> str:
+    """What helps where no namespaces could be made."""
+    if "propagation" in words:
+        return "in a chroot: enter it by pivot_root, or 'mount --bind' its root on itself before"
+    return "user namespaces must be allowed, or run as root"
 
 
 def _only_child(pid: int) -> int:
