@@ -6,7 +6,6 @@ the picture name the commit that they were measured at.
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -14,15 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # no display
-from matplotlib import pyplot
-from matplotlib.ticker import FuncFormatter
-
 from search.errors import EnvironmentFailure, UserError
 from search.files import write_whole
 from search.measure.bench import headline_of
+from search.pictures import picture, ratio_axis
 from search.progress import size_text
 from search.toolchain import SOURCE
 
@@ -84,7 +78,7 @@ def make_figures(
         bench = run(path, root / "build" / "figures" / path.stem)
         results.append(Result(path.stem, json.loads(bench.read_text(encoding="utf-8"))))
         write_whole(SOURCE / "doc" / "results.md", page(commit, results))
-        write_whole(SOURCE / "doc" / "results.svg", picture(results))
+        write_whole(SOURCE / "doc" / "results.svg", ratios(results))
     if any(result.name == README_CLUSTER for result in results):
         readme = SOURCE / "README.md"
         write_whole(readme, with_figures(readme.read_text(encoding="utf-8"), commit, results))
@@ -147,28 +141,15 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def picture(results: Sequence[Result]) -> str:
-    """Ratios over blocks, a line for each cluster."""
-    settings: Any = {"svg.hashsalt": "results", "svg.fonttype": "none", "font.size": 11}
-    with pyplot.rc_context(settings):
-        figure, axes = pyplot.subplots(figsize=(9, 4.2), layout="constrained")
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
+def ratios(results: Sequence[Result]) -> str:
+    """A picture of ratios over blocks, a line for each cluster."""
+
+    def draw(axes: Any) -> None:
         for result in results:
             blocks = [row["block"] for row in result.rows]
-            ratios = [row["ratio"] for row in result.rows]
-            axes.plot(blocks, ratios, marker="o", markersize=3, label=result.name)
-        axes.axhline(1.0, color="black", linewidth=1)
-        axes.set_xticks([1, 64, 1 << 10, 1 << 13, 1 << 16])
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: size_text(int(x))))
-        axes.set_yticks([1, 1.5, 2, 3, 5, 10])
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g} x"))
-        axes.minorticks_off()
-        axes.grid(alpha=0.25)
-        axes.set_xlabel("block (bytes to each peer)")
-        axes.set_ylabel("native / generated")
-        figure.legend(loc="outside lower center", ncols=3, frameon=False)
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-        pyplot.close(figure)
-    return text.getvalue()
+            values = [row["ratio"] for row in result.rows]
+            axes.plot(blocks, values, marker="o", markersize=3, label=result.name)
+        every = [row["ratio"] for result in results for row in result.rows]
+        ratio_axis(axes, min(0.8, *every) / 1.1, 1.2 * max(2.0, *every))
+
+    return picture(draw, "native / generated", "results", (9.0, 4.4), 3)

@@ -6,20 +6,14 @@ want to see is folded.
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # no display
-from matplotlib import pyplot
-from matplotlib.ticker import FuncFormatter
+from markupsafe import Markup, escape
 
 from search.decision import Cutoff, Decision, DecisionTable, Ratio
 from search.files import write_whole
@@ -27,12 +21,10 @@ from search.measure.bench import geometric_mean
 from search.measure.journal import Place, Record
 from search.measure.probe import Machine
 from search.measure.samples import median_interval
+from search.pictures import bands, for_screens, ratio_axis
 from search.progress import size_text
 from search.strategy.cell import Cell
 
-WIDE, NARROW = (10.0, 4.6), (4.6, 4.6)
-"""Inches of a picture, on a screen and on a telephone."""
-TICKS = (1, 64, 1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 24)
 MOST_IN_BAR = 4.0
 """Ratios beyond it are at the end of a bar."""
 STYLE = """
@@ -186,57 +178,10 @@ def _headline(table: DecisionTable, points: Sequence[Point], source: str) -> str
 # ---- pictures
 
 
-def _picture(draw: Callable[[Any], None], ylabel: str, salt: str) -> str:
-    """An SVG as part of a page, once for wide and once for narrow screens: what ``draw`` puts on
-    axes whose horizontal one is the block."""
-    settings: Any = {"svg.hashsalt": salt, "svg.fonttype": "none", "font.size": 11}
-    parts = []
-    for kind, size in (("wide", WIDE), ("narrow", NARROW)):
-        with pyplot.rc_context({**settings, "svg.hashsalt": salt + kind}):
-            figure, axes = pyplot.subplots(figsize=size, layout="constrained")
-            axes.set_xscale("log", base=2)
-            axes.set_ylabel(ylabel)
-            axes.set_xlabel("block (bytes to each peer)")
-            axes.grid(alpha=0.25)
-            for side in ("top", "right"):
-                axes.spines[side].set_visible(False)
-            draw(axes)
-            low, high = axes.get_xlim()
-            axes.set_xticks([tick for tick in TICKS if low <= tick <= high])
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: size_text(int(x))))
-            axes.minorticks_off()
-            handles, labels = axes.get_legend_handles_labels()
-            if handles:
-                columns = 2 if kind == "wide" else 1
-                figure.legend(
-                    handles, labels, loc="outside lower center", ncols=columns, frameon=False,
-                    fontsize=10,
-                )  # fmt: skip
-            text = io.StringIO()
-            figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-            pyplot.close(figure)
-        svg = text.getvalue()
-        parts.append(f'<div class="{kind}">{svg[svg.index("<svg") :]}</div>')
-    return "".join(parts)
-
-
-def _bands(axes: Any, table: DecisionTable, blocks: Sequence[int]) -> None:
-    """The variants of the table's rows as bands behind what is drawn."""
-    colours = [matplotlib.colormaps[name](i) for name in ("Pastel1", "Pastel2") for i in range(8)]
-    low, least, most = 1.0, min(blocks) / 1.2, max(blocks) * 1.2
-    for number, cutoff in enumerate(table.cutoffs):
-        high = float(cutoff.most or most)
-        label, colour = cutoff.variant.label, colours[number % len(colours)]
-        axes.axvspan(max(low, least), min(high, most), color=colour, label=label, linewidth=0)
-        low = high
-    axes.set_xlim(least, most)
-
-
 def _ratios(points: Sequence[Point], table: DecisionTable, source: str) -> str:
     def draw(axes: Any) -> None:
         blocks = [point.block for point in points]
-        _bands(axes, table, blocks)
-        axes.set_yscale("log")
+        bands(axes, [(c.most, c.variant.label) for c in table.cutoffs], blocks)
         middles = [point.ratio[0] for point in points]
         most = 1.3 * max(2.0, *middles)
         low = [middle - max(p.ratio[1], 0.05) for p, middle in zip(points, middles)]
@@ -246,12 +191,9 @@ def _ratios(points: Sequence[Point], table: DecisionTable, source: str) -> str:
             markersize=4, capsize=2, linewidth=1.6,
         )  # fmt: skip
         axes.axhline(1.0, color=NATIVE, linewidth=1.0)
-        axes.set_ylim(min(0.8, *middles) / 1.1, most)
-        ticks = [tick for tick in (0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50) if tick < most]
-        axes.set_yticks([tick for tick in ticks if tick > min(0.8, *middles) / 1.1])
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g} x"))
+        ratio_axis(axes, min(0.8, *middles) / 1.1, most)
 
-    return _picture(draw, f"native / generated ({source})", f"ratios{table.ranks}")
+    return for_screens(draw, f"native / generated ({source})", f"ratios{table.ranks}")
 
 
 def _shares(points: Sequence[Point], table: DecisionTable) -> str:
@@ -270,20 +212,19 @@ def _shares(points: Sequence[Point], table: DecisionTable) -> str:
         axes.axhline(100, color="black", linestyle="--", linewidth=1, label="bandwidth bound")
         axes.set_ylim(0, 115)
 
-    return _picture(draw, "% of the bandwidth bound", f"shares{table.ranks}")
+    return for_screens(draw, "% of the bandwidth bound", f"shares{table.ranks}")
 
 
 # ---- tables
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """An HTML table; cells that begin with a digit are numbers, with ``<`` they are HTML."""
+    """An HTML table; cells that begin with a digit are numbers."""
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     lines = []
     for row in rows:
         kinds = [' class="number"' if cell[:1].isdigit() else "" for cell in row]
-        texts = (cell if cell.startswith("<") else escape(cell) for cell in row)
-        cells = (f"<td{kind}>{text}</td>" for kind, text in zip(kinds, texts))
+        cells = (f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds, row))
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return f'<div class="scroll"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
 
@@ -299,7 +240,7 @@ def _bar(ratio: Ratio | None) -> str:
         return 45 + 43 * max(-1.0, min(1.0, share))
 
     colour = OURS if low > 1 else NATIVE
-    return (
+    return Markup(
         '<svg class="bar" width="90" height="14" viewBox="0 0 90 14">'
         '<line x1="45" x2="45" y1="0" y2="14" stroke="#bbb"/>'
         f'<line x1="{place(low):.1f}" x2="{place(high):.1f}" y1="7" y2="7" stroke="{colour}" '
@@ -384,7 +325,7 @@ def _times(cells: Sequence[Cell], chosen: set[str], limit: Limit) -> str:
         if bounds:
             axes.plot(*zip(*bounds), "k--", linewidth=1, label="bandwidth bound")
 
-    return _picture(draw, "ms a call", "times")
+    return for_screens(draw, "ms a call", "times")
 
 
 def _retransmissions(cells: Sequence[Cell], chosen: set[str]) -> str:
@@ -402,7 +343,7 @@ def _retransmissions(cells: Sequence[Cell], chosen: set[str]) -> str:
             color = {"color": "black"} if label == "native" else {}
             axes.plot(*zip(*points), marker="o", markersize=3, label=label, **color)
 
-    return _picture(draw, "retransmitted segments a call, all hosts", "retransmissions")
+    return for_screens(draw, "retransmitted segments a call, all hosts", "retransmissions")
 
 
 def _bench(rows: Sequence[Mapping[str, Any]]) -> str:
