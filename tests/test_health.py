@@ -255,7 +255,8 @@ def test_without_hosts_that_cannot_be_reached(tools, tmp_path, monkeypatch):
             raise HostsFailed("host n1 cannot be used", ("n1",))
 
     monkeypatch.setattr(stages, "tune", tune)
-    monkeypatch.setattr(stages, "start_job", lambda *_: None)
+    monkeypatch.setattr(stages, "build_job", lambda *_: None)
+    monkeypatch.setattr(stages.Site, "start_job", lambda *_: None)
     monkeypatch.setattr(stages, "probe_stage", lambda *_: None)
     monkeypatch.setattr("search.cluster.site.preflight", off)
     build_directory(tmp_path, tools)
