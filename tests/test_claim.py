@@ -72,6 +72,13 @@ def test_a_row_goes_on_where_nobody_is_known_to_be_better(few):
     assert winners_of([low, beyond], few[0], SPREAD) == [few[1], few[2]]
 
 
+def test_ratios_are_paired_so_that_drift_cancels(few):
+    drift = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
+    mine = cell(few, [[3 * x for x in drift], drift])
+    assert mine.ratio(few[0], few[1]).high == 3.0
+    assert mine.claim(few[0], few[1], SPREAD).low > 2.8
+
+
 def test_what_was_timed_in_unlike_ways_is_not_compared(few):
     """Where ranks met no start calls are timed by barriers, which makes them shorter."""
     mine = cell(few, [[Sample((1e-3,), late=(1e-5,))] * 9, [Sample((5e-4,))] * 9])

@@ -13,7 +13,6 @@ from search.measure.samples import (
     lossy,
     median_interval,
     modes,
-    ratio_interval,
     score,
     sign_test,
     sits_on_ticks,
@@ -55,11 +54,6 @@ def test_every_call_of_a_visit_counts_for_the_tail():
     visits = [Sample((0.005, 0.005, 0.005))] * 9 + [Sample((0.005, 0.305, 0.005), ((0, 2),), 1)]
     assert visits[-1].seconds == 0.005
     assert score(visits) == pytest.approx(0.005 + 0.3 / 30, rel=1e-2)
-
-
-def test_ratios_are_paired_so_that_drift_cancels():
-    drift = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
-    assert ratio_interval([3 * x for x in drift], drift).high == 3.0
 
 
 @pytest.mark.parametrize(("candidates", "blocks"), [(10, 11), (25, 13), (100, 15)])

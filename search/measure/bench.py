@@ -69,11 +69,14 @@ class Timed:
         return [sample.seconds for sample in self.samples(target)]
 
     def launch_ratios(self, target: str) -> list[list[float]]:
-        """Times of a target over the generated file's in the same rounds, launch by launch."""
-        return [
-            [a.seconds / b.seconds for a, b in zip(launch[target], launch["generated"])]
-            for launch in self.launches
-        ]
+        """Times of a target over the generated file's in the same rounds, launch by launch; of
+        those that were timed in the same way, if there are any."""
+        found = []
+        for launch in self.launches:
+            pairs = list(zip(launch[target], launch["generated"]))
+            alike = [(a, b) for a, b in pairs if bool(a.late) == bool(b.late)]
+            found.append([a.seconds / b.seconds for a, b in alike or pairs])
+        return found
 
 
 @dataclass(frozen=True)

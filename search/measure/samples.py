@@ -144,11 +144,6 @@ def lossy(samples: Sequence[Sample]) -> tuple[int, int]:
     return count, len(samples) - count
 
 
-def ratio_interval(slower: Sequence[float], faster: Sequence[float]) -> Interval:
-    """Ratio of two variants timed in the same rounds, pair by pair, so that drift cancels."""
-    return median_interval([a / b for a, b in zip(slower, faster)])
-
-
 def sign_test(ratios: Sequence[float]) -> float:
     """Probability of so many ratios above 1, or more, were either side as likely."""
     above = sum(ratio > 1 for ratio in ratios)
