@@ -129,7 +129,7 @@ def null_tests(cluster: Cluster, job: Job) -> NullTests:
         watch.busy,
         idle.busy,
         sum(w.steal * w.elapsed for w in watches) / sum(w.elapsed for w in watches),
-        statistics.median(w.stall for w in watches),
+        statistics.median_low(w.stall for w in watches),
     )
 
 
