@@ -10,6 +10,7 @@ from typing import Optional
 from search.algorithm import Variant
 from search.decision import Cutoff, DecisionTable, Evidence, Ratio, merge_equal
 from search.measure.journal import Place
+from search.measure.points import FULL_FRAME
 from search.measure.samples import TIMEOUT, modes, sits_on_ticks
 from search.strategy.cell import Cell, between, linked
 from search.strategy.claim import indistinguishable, spread_in, winners_of
@@ -17,6 +18,9 @@ from search.strategy.claim import indistinguishable, spread_in, winners_of
 Limit = Callable[[int, int], Optional[float]]
 """The physical limit of ranks and block in seconds, if the links' speeds are known."""
 
+
+DISTURBED_MARGIN = 1.5
+FAR = 0.5
 
 Predicted = Mapping[tuple[int, int, str], float]
 """Seconds that the schedule model expected, by ranks, block and label."""
@@ -33,19 +37,32 @@ def decide(
     native: Variant,
     limit: Limit = unknown_limit,
     predicted: Predicted | None = None,
+    is_disturbed: bool = False,
 ) -> tuple[DecisionTable, ...]:
     """A table for each number of ranks that was measured, the largest first; behind them, for each
     whose rows need something, one that rests on what needs nothing. ``sizes`` gives the blocks that
-    were to be searched on so many ranks; ``predicted`` is shown beside what was measured."""
+    were to be searched on so many ranks; ``predicted`` is shown beside what was measured. Where
+    processors were short (``is_disturbed``) they, not the network, decide what is best for small
+    blocks: another than the library's own must be DISTURBED_MARGIN times faster there."""
     tables, free = [], []
     for ranks in sorted({ranks for ranks, _ in cells}, reverse=True):
         mine = [cell for (n, _), cell in cells.items() if n == ranks]
+        if is_disturbed:
+            mine = [_doubted(cell, limit(ranks, cell.block)) for cell in mine]
         tables.append(decide_table(mine, sizes(ranks), native, limit, predicted))
         if tables[-1].needs:
             needless = [c.restricted([v for v in c.rounds if not v.needs]) for c in mine]
             kept = [cell for cell in needless if cell.rounds]
             free.append(decide_table(kept, sizes(ranks), native, limit, predicted))
     return (*tables, *free)
+
+
+def _doubted(cell: Cell, bound: float | None) -> Cell:
+    """A cell of a disturbed machine, with a wider margin where it is the processors' rather than
+    the network's: blocks in one frame, and those far from the bandwidth bound."""
+    is_far = (bound or 0.0) < FAR * cell.score(cell.best())
+    is_small = cell.block <= FULL_FRAME or is_far
+    return replace(cell, margin=DISTURBED_MARGIN) if is_small else cell
 
 
 def decide_table(

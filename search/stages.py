@@ -30,8 +30,7 @@ from search.measure import timeline
 from search.measure.compare import compare_strategies
 from search.measure.job import Job, JobLost
 from search.measure.journal import Journal, Record, any_journal, usual_disturbance
-from search.measure.null_tests import NullTests, fit
-from search.measure.null_tests import as_text as dilation_text
+from search.measure.null_tests import NullTests, dilation_text, fit
 from search.measure.probe import probe, read_machine, write_machine
 from search.measure.watch import processor_times
 from search.model import broadcasts
@@ -271,6 +270,8 @@ def decide_stage(place: Workplace, catalogue: Catalogue, tuned: Tuned | None = N
     journal, cells = read_cells(place, catalogue)
     native = catalogue.variant("native")
     disturbance = usual_disturbance(journal.records)
+    machine = read_machine(place.machine)
+    tests = machine.null_tests if machine else None
     decision = Decision(
         decide(
             cells,
@@ -278,6 +279,7 @@ def decide_stage(place: Workplace, catalogue: Catalogue, tuned: Tuned | None = N
             native,
             cluster.limit,
             read_predictions(place.model),
+            cluster.dilation > 1 or bool(tests and tests.is_disturbed),
         ),
         {
             "library": fields["library"],

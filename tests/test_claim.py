@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from search.decide import decide_table, searched_winners
+from search.decide import decide, decide_table, searched_winners
 from search.measure.journal import Disturbance, Record, disturbed_rounds
 from search.measure.samples import Sample
 from search.strategy.cell import Cell, cells_of
@@ -54,6 +54,16 @@ def test_of_several_the_one_that_is_sure_is_chosen(few):
     """The ring is a little faster, but nobody knows by how much."""
     mine = cell(few, [[2e-3] * 9, noisy(0.95e-3, 0.4, 1), [1e-3] * 9])
     assert fastest(mine, few[0], SPREAD) == few[2]
+
+
+def test_small_blocks_of_a_disturbed_machine_need_a_wider_margin(few):
+    def label(block, is_disturbed, bound):
+        found = {(8, block): cell(few, [[1.3e-3] * 9, [1e-3] * 9], block)}
+        tables = decide(found, lambda _: [block], few[0], lambda *_: bound, None, is_disturbed)
+        return tables[0].cutoffs[0].variant.label
+
+    assert label(64, False, 1e-4) == label(8192, True, 9e-4) == "ring(sync=none)"
+    assert label(64, True, 9e-4) == label(8192, True, 1e-4) == "native"
 
 
 def test_losing_segments_again_and_again_is_no_luck(few):

@@ -498,6 +498,18 @@ def test_hosts_have_their_names_and_their_wires(emulation):
         assert ports.count("tbf") == 4 + 2  # a port for each host, and both ends of the trunk
 
 
+def test_time_outs_dilate_with_the_links(emulation):
+    with Emulation(emulated(TINY).dilated(4)) as there:
+        queue, route = (
+            subprocess.run(
+                there.on_host("tiny0", words), capture_output=True, text=True, check=True
+            ).stdout
+            for words in (["tc", "qdisc", "show", "dev", "e0"], ["ip", "route"])
+        )
+    assert "rate 5Mbit" in queue
+    assert "rto_min" in route and "800ms" in route
+
+
 def test_nothing_survives_the_driver(emulation, tmp_path):
     mark = {**os.environ, MARK: str(tmp_path)}
     script = (

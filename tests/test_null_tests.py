@@ -8,7 +8,7 @@ import pytest
 from search.cluster.hosts import Cluster, Host
 from search.cluster.topology_file import parse_conf
 from search.measure import null_tests
-from search.measure.null_tests import NullTests, as_text, fit
+from search.measure.null_tests import NullTests, dilation_text, fit
 from search.measure.watch import Watch
 
 GOOD = NullTests(1.0, 0.98, 0.94, 0.3, 0.02, 0.0, 0.0)
@@ -71,8 +71,8 @@ def test_the_least_divisor_that_will_do_is_taken(cluster, monkeypatch):
     assert (found.dilation, tried) == (4, [1, 2, 4])
     assert {link.mbit for link in found.topology.links} == {25.0}
     assert found.timeout == 0.8
-    assert as_text(found) == "a quarter of its speed: 25 Mbit/s stand for 100"
-    assert as_text(cluster) == ""
+    assert dilation_text(found) == "a quarter of its speed: 25 Mbit/s stand for 100"
+    assert dilation_text(cluster) == ""
 
 
 def test_a_tuning_that_goes_on_keeps_its_divisor(cluster, monkeypatch):
@@ -85,6 +85,11 @@ def test_where_dilating_does_not_help_it_ends(cluster, monkeypatch):
     assert fitted(cluster, monkeypatch, lambda d: worse(flow=0.7))[0].dilation == 1
     stalls = fitted(cluster, monkeypatch, lambda d: worse(flow=0.7, stall=0.3))
     assert stalls[0].dilation == 4  # where time-outs are longer than stalls
+
+
+def test_processors_that_get_less_to_do_are_worth_another_step(cluster, monkeypatch):
+    busy = {1: 0.95, 2: 0.85, 4: 0.7}
+    assert fitted(cluster, monkeypatch, lambda d: worse(processors=busy[d]))[0].dilation == 4
 
 
 def test_an_emulation_is_never_refused(cluster, monkeypatch):

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from search.cluster.hosts import Cluster
 from search.cluster.topology import PAYLOAD_SHARE
+from search.errors import EnvironmentFailure
 from search.measure.job import Job
 from search.measure.watch import Watch
 
@@ -73,14 +74,23 @@ class NullTests:
             found.append(f"it stands still for {self.stall * 1e3:.0f} ms at a time")
         return found
 
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether somebody else has the processors, all the time or now and then."""
+        return self.others >= OTHERS or self.stall > 0
+
     def is_stalling(self, timeout: float) -> bool:
         """Whether the machine stands still for so long that TCP sends again."""
         return self.stall > LONGEST_STALL * timeout
 
-    @property
-    def carried(self) -> float:
-        """The least share of what the wires allow."""
-        return min(self.flow, self.alltoall)
+    def is_better(self, before: NullTests, timeout: float) -> bool:
+        """Whether slowing down from what was ``before``, where this was TCP's ``timeout``, helped:
+        links carry more of their rate, processors have less to do, or stalls matter less."""
+        if min(self.flow, self.alltoall) > BETTER * min(before.flow, before.alltoall):
+            return True
+        was_busy = before.others < OTHERS and before.processors > MOST_PROCESSOR
+        has_less_to_do = was_busy and before.processors > BETTER * self.processors
+        return has_less_to_do or before.is_stalling(timeout)
 
     def __str__(self) -> str:
         """One line."""
@@ -142,6 +152,8 @@ def _alltoall(cluster: Cluster, job: Job) -> tuple[float, Watch]:
     calls = max(LEAST_CALLS, min(MOST_CALLS, round(ALLTOALL_SECONDS / limit)))
     with Watch() as watch:
         answer = job.ask(f"time {ALLTOALL} {block} 1 {calls} barrier", PATIENCE * (1 + limit))
+    if "error" in answer:
+        raise EnvironmentFailure(f"{ALLTOALL} at {block} bytes: {answer['error']}")
     seconds = statistics.median(answer["seconds"])
     running = 1 - watch.stalled / watch.elapsed
     return min(1.0, limit / max(seconds * running, 1e-9)), watch
@@ -167,12 +179,9 @@ def fit(
             tests = null_tests(dilated, job)
         say(f"null tests: {tests}")
         troubles = tests.troubles(dilated.timeout)
-        is_better = best is None or tests.carried > BETTER * best[1].carried
-        was_stalling = best is not None and best[1].is_stalling(best[0].timeout)
-        if best is None or not troubles or is_better or was_stalling:
-            best = dilated, tests
-        elif troubles:
+        if best and troubles and not tests.is_better(best[1], best[0].timeout):
             break
+        best = dilated, tests
         if not troubles or (deadline is not None and time.monotonic() > deadline):
             break
     assert best
@@ -183,7 +192,7 @@ def _dilations(cluster: Cluster, first: int) -> Iterator[Cluster]:
     yield from (cluster.dilated(divisor) for divisor in DIVISORS if divisor >= first)
 
 
-def as_text(cluster: Cluster) -> str:
+def dilation_text(cluster: Cluster) -> str:
     """How much slower time passes, for people; nothing where it does not."""
     rates = sorted({link.mbit for link in cluster.topology.links if link.mbit})
     if cluster.dilation == 1 or not rates:

@@ -48,6 +48,8 @@ class Cell:
     """the largest block that was measured up to NEAR times this one"""
     disturbed: frozenset[int] = frozenset()
     """rounds that something kept the hosts from, beyond what is usual there"""
+    margin: float = EQUAL
+    """so many times faster must be what is to be faster: more where what is measured is biased"""
     confirming: frozenset[int] = frozenset()
     """rounds that confirmed what the search found"""
 

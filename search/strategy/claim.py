@@ -64,13 +64,17 @@ def _losses(cell: Cell, native: Variant, spread: float) -> dict[Variant, float]:
 
 
 def _is_good(cell: Cell, variant: Variant, winner: Variant, native: Variant, spread: float) -> bool:
-    """Whether a variant is as good as the winner as far as one can tell, and hardly worse; and not
-    known to be slower than the library's own but for its tail."""
-    if cell.score(variant) > NOISY * cell.score(winner):
+    """Whether a variant is as good as the winner as far as one can tell, and hardly worse, less so
+    than the library's own. Where it is known to be slower than that but for its tail, or what is
+    measured is biased, it must beat it, too."""
+    if cell.score(variant) > (EQUAL if winner == native else NOISY) * cell.score(winner):
         return False
-    if native in cell.rounds and cell.claim(variant, native, spread).low > 1:
-        return beats(cell, variant, native, spread)
-    return not beats(cell, winner, variant, spread)
+    if beats(cell, winner, variant, spread):
+        return False
+    if variant == native or native not in cell.rounds:
+        return True
+    is_doubtful = cell.margin > EQUAL or cell.claim(variant, native, spread).low > 1
+    return not is_doubtful or beats(cell, variant, native, spread)
 
 
 def fastest(cell: Cell, incumbent: Variant, spread: float) -> Variant:
@@ -87,10 +91,10 @@ def fastest(cell: Cell, incumbent: Variant, spread: float) -> Variant:
 def beats(
     cell: Cell, challenger: Variant, incumbent: Variant, spread: float, doubt: float = DOUBT
 ) -> bool:
-    """Whether a variant is faster by more than EQUAL, tail and risk counted, and that is no luck:
-    calls timed together say so, up to so much ``doubt``, or it loses segments in fewer of its
-    visits for sure."""
-    if cell.score(incumbent) <= EQUAL * cell.score(challenger):
+    """Whether a variant is faster by more than the cell's margin, tail and risk counted, and that
+    is no luck: calls timed together say so, up to so much ``doubt``, or it loses segments in fewer
+    of its visits for sure."""
+    if cell.score(incumbent) <= cell.margin * cell.score(challenger):
         return False
     if cell.claim(incumbent, challenger, spread, 1 - doubt).low > 1:
         return True
