@@ -174,7 +174,7 @@ for attempt in (journal.append, lambda _: write_whole(place / "alltoall.c", "new
         lines.append(str(failure))
 assert (place / "alltoall.c").read_text() == "old"
 assert len(Journal(place / "j", "f").records) == confirmed > 20
-os.system(f"mount -o remount,ro '{place}'")
+os.system(f"mount -o remount,bind,ro '{place}'")
 for attempt in (lambda: journal.append(RECORDS[0]), lambda: write_whole(place / "alltoall.c", "")):
     try:
         attempt()
