@@ -195,6 +195,20 @@ def test_a_row_that_is_confirmed_stays(few):
     assert (row.evidence.launches, row.evidence.fell) == (2, None)
 
 
+def test_what_was_not_confirmed_where_others_were_has_no_row(few):
+    """A disturbance made native slow while one was timed beside it."""
+    found = {(8, 64): cell(few, [[2e-3] * 9, [1e-3] * 9, [1.01e-3] * 9])}
+    winner = searched_winners([*found.values()], few[0])[0][1]
+    other = few[2] if winner == few[1] else few[1]
+    mine = found[8, 64]
+    for n in range(20):
+        for variant in (few[0], winner):
+            mine.rounds[variant][100 + n] = Sample((1e-3,), launch=1)
+    mine.confirming = frozenset(range(100, 120))
+    (row,) = decide_table([mine], [64], few[0]).cutoffs
+    assert row.variant not in (other, winner)
+
+
 def test_the_journal_tells_what_confirmed(few):
     records = [
         Record(8, 64, v.label, n, Sample((1e-3,), launch=n), confirms=n == 1)

@@ -167,6 +167,11 @@ class Cell:
         kept = {variant: mine for variant, mine in found.items() if mine}
         return replace(self, rounds=kept, confirming=frozenset())
 
+    def is_confirmed(self, variant: Variant) -> bool:
+        """Whether a variant was timed again where that was done; it was luck, else, as often as
+        not."""
+        return not self.confirming or not self.confirming.isdisjoint(self.rounds[variant])
+
     def restricted(self, variants: Sequence[Variant]) -> Cell:
         """The same cell as if only these variants existed."""
         kept = {v: rounds for v, rounds in self.rounds.items() if v in variants}

@@ -40,10 +40,12 @@ def winners_of(cells: Sequence[Cell], native: Variant, spread: float) -> list[Va
     """The variant of each of ``cells``, smallest block first, in as few rows as do. ``spread``: see
     ``spread_in``."""
     best: dict[Variant, tuple[float, tuple[Variant, ...]]] = {}
-    for cell in cells:
+    winners = [fastest(cell, native, spread) for cell in cells]
+    for i, cell in enumerate(cells):
+        beside = winners[max(0, i - 1) : i + 2]
         least = min(best.values(), key=lambda row: row[0], default=(0.0, ()))
         following = {}
-        for variant, loss in _losses(cell, native, spread).items():
+        for variant, loss in _losses(cell, winners[i], beside, native, spread).items():
             new_row = least[0] + ROW_COST, least[1]
             cost, path = min(best.get(variant, new_row), new_row, key=lambda row: row[0])
             following[variant] = cost + loss, (*path, variant)
@@ -51,15 +53,21 @@ def winners_of(cells: Sequence[Cell], native: Variant, spread: float) -> list[Va
     return list(min(best.values(), key=lambda row: row[0])[1]) if best else []
 
 
-def _losses(cell: Cell, native: Variant, spread: float) -> dict[Variant, float]:
+def _losses(
+    cell: Cell, winner: Variant, beside: Sequence[Variant], native: Variant, spread: float
+) -> dict[Variant, float]:
     """Those that may serve a block, simplest first: the logarithm of what each may take, at the
-    upper end of its interval, over what the winner may."""
-    winner = fastest(cell, native if native in cell.rounds else cell.variants[0], spread)
+    upper end of its interval, over what the winner may. Who was not confirmed where others were may
+    serve it only for those ``beside``."""
     unit = at_worst(cell, winner, winner, spread)
     return {
         variant: math.log(at_worst(cell, variant, winner, spread) / unit)
         for variant in cell.variants
-        if variant == winner or _is_good(cell, variant, winner, native, spread)
+        if variant == winner
+        or (
+            (variant in beside or cell.is_confirmed(variant))
+            and _is_good(cell, variant, winner, native, spread)
+        )
     }
 
 
@@ -78,8 +86,11 @@ def _is_good(cell: Cell, variant: Variant, winner: Variant, native: Variant, spr
 
 
 def fastest(cell: Cell, incumbent: Variant, spread: float) -> Variant:
-    """Of those that beat the incumbent the one with the least upper end of its interval, or the
-    simplest that is as good as that; else the incumbent."""
+    """Of those that beat the incumbent, or where that was not timed the simplest, the one with the
+    least upper end of its interval, or the simplest that is as good as that; else the
+    incumbent."""
+    if incumbent not in cell.rounds:
+        incumbent = cell.variants[0]
     rivals = [variant for variant in cell.finalists if variant != incumbent]
     winners = [v for v in rivals if beats(cell, v, incumbent, spread, DOUBT / len(rivals))]
     if not winners:
