@@ -66,11 +66,6 @@ class Evidence:
     dilation: int = 1
 
     @property
-    def ratios(self) -> tuple[Ratio | None, Ratio | None]:
-        """Native and the runner-up over it."""
-        return self.native, self.ahead
-
-    @property
     def doubts(self) -> list[str]:
         """What is odd about the times."""
         found = []

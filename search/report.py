@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from markupsafe import Markup, escape
 
 from search.decision import Cutoff, Decision, DecisionTable, Ratio
 from search.files import write_whole
-from search.measure.bench import geometric_mean
+from search.measure.bench import geometric_mean, verdict
 from search.measure.journal import Place, Record
 from search.measure.probe import Machine
 from search.measure.samples import median_interval
@@ -162,16 +163,15 @@ def _headline(table: DecisionTable, points: Sequence[Point], source: str) -> str
     if not points:
         return f"Nothing was measured on {_ranks_text(table)}."
     ratios = [point.ratio[0] for point in points]
-    faster = sum(point.ratio[1] > 1 for point in points)
-    slower = sum(point.ratio[2] < 1 for point in points)
+    count = Counter(verdict(*point.ratio[1:]) for point in points)
     shares = [point.ours for point in points if point.ours and point.block >= 1 << 13]
     bound = f" Blocks of 8 KiB and more reach {min(shares):.0%} to " if shares else ""
     bound += f"{max(shares):.0%} of the bandwidth bound." if shares else ""
     return (
         f"On {_ranks_text(table)} the library's own MPI_Alltoall takes "
         f"{geometric_mean(ratios):.2f} times as long, in the geometric mean of {len(ratios)} sizes "
-        f"({source}), {min(ratios):.2f} times at the least: {faster} sizes are faster, "
-        f"{len(ratios) - faster - slower} equal, {slower} slower for sure.{bound}"
+        f"({source}), {min(ratios):.2f} times at the least: {count['faster']} sizes "
+        f"are faster, {count['equal']} equal, {count['slower']} slower for sure.{bound}"
     )
 
 
@@ -190,7 +190,6 @@ def _ratios(points: Sequence[Point], table: DecisionTable, source: str) -> str:
             blocks, middles, [[max(0.0, x) for x in low], high], color=OURS, marker="o",
             markersize=4, capsize=2, linewidth=1.6,
         )  # fmt: skip
-        axes.axhline(1.0, color=NATIVE, linewidth=1.0)
         ratio_axis(axes, min(0.8, *middles) / 1.1, most)
 
     return for_screens(draw, f"native / generated ({source})", f"ratios{table.ranks}")

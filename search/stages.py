@@ -30,7 +30,7 @@ from search.measure import timeline
 from search.measure.compare import compare_strategies
 from search.measure.job import Job, JobLost
 from search.measure.journal import Journal, Record, any_journal, usual_disturbance
-from search.measure.null_tests import NullTests, dilation_text, fit
+from search.measure.null_tests import DIVISORS, NullTests, dilation_text, fit
 from search.measure.probe import probe, read_machine, write_machine
 from search.measure.watch import processor_times
 from search.model import broadcasts
@@ -142,7 +142,8 @@ def dilate(
     cluster, settings = read_cluster(place.cluster)
     if cluster.kind != "emulated" or len(cluster.ranks_on()) < 2:
         return cluster, None
-    first = int(read_object(place.identity).get("dilation", 1)) if place.journal.exists() else 1
+    known = read_object(place.identity).get("dilation") if place.journal.exists() else 1
+    first = known if known in DIVISORS else 1
 
     @contextmanager
     def started(dilated: Cluster) -> Iterator[Job]:

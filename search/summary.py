@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -11,10 +9,9 @@ from rich.table import Table
 from search.algorithm import Catalogue
 from search.cluster.hosts import Cluster
 from search.decision import Decision, DecisionTable, Evidence
+from search.measure.bench import geometric_mean, interval_text
 from search.progress import size_text
 from search.tuning import Tuned
-
-MOST_RATIO = 100.0
 
 PAGE_HEAD = """\
 # The algorithms
@@ -129,13 +126,9 @@ def _figures(evidence: Evidence | None) -> list[str]:
     bandwidth bound."""
     if evidence is None:
         return ["", "", ""]
-    ratios = [f"{r[0]:.2f} x ({r[1]:.2f}-{_most(r[2])})" if r else "" for r in evidence.ratios]
+    both = evidence.native, evidence.ahead
+    ratios = [f"{r[0]:.2f} x ({interval_text(r[1], r[2])})" if r else "" for r in both]
     return [*ratios, f"{evidence.of_limit:.0%}" if evidence.of_limit else ""]
-
-
-def _most(ratio: float) -> str:
-    """The upper end of an interval: beyond all sense it is no number."""
-    return f"{ratio:.2f}" if ratio < MOST_RATIO else "..."
 
 
 def verdict(table: DecisionTable) -> str:
@@ -143,9 +136,8 @@ def verdict(table: DecisionTable) -> str:
     native = [c.evidence.native for c in table.cutoffs if c.evidence and c.evidence.native]
     if not native:
         return "Nothing measured beats the MPI library's own MPI_Alltoall here: it serves all."
-    shares = [scores for *_, scores in native]
     kept = len(table.cutoffs) - len(native)
-    middle = math.exp(sum(math.log(share) for share in shares) / len(table.cutoffs))
+    middle = geometric_mean([*(scores for *_, scores in native), *[1.0] * kept])
     return (
         f"The MPI library's own MPI_Alltoall takes {middle:.2f} times as long, in the geometric "
         f"mean of the rows, time-outs included"

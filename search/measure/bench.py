@@ -271,7 +271,7 @@ def show(console: Console, rows: Sequence[Row], circumstances: str) -> None:
             _ms(row.library.median),
             _ms(row.generated.median),
             f"{row.ratio.median:.2f}",
-            interval_text(row.ratio),
+            interval_text(row.ratio.low, row.ratio.high),
             verdict(row.ratio.low, row.ratio.high).replace("equal", ""),
             f"{row.limit / row.generated.median:.0%}" if row.limit else "-",
             f"{row.retransmissions[0]}/{row.retransmissions[1]}",
@@ -316,10 +316,9 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(statistics.mean(map(math.log, values)))
 
 
-def interval_text(interval: Interval) -> str:
+def interval_text(low: float, high: float) -> str:
     """For people: what is beyond all sense is no number."""
-    high = f"{interval.high:.2f}" if interval.high < MOST_RATIO else "..."
-    return f"{interval.low:.2f}-{high}"
+    return f"{low:.2f}-{high:.2f}" if high < MOST_RATIO else f"{low:.2f}-..."
 
 
 def _best_forced(row: Row) -> list[str]:
