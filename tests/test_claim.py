@@ -209,6 +209,15 @@ def test_what_was_not_confirmed_where_others_were_has_no_row(few):
     assert row.variant not in (other, winner)
 
 
+def test_a_block_of_which_little_is_known_follows_its_neighbours(few):
+    """The ring is twice as fast in the middle, too, but three rounds do not prove it."""
+    sure = [noisy(2e-3, 0.05, seed) for seed in range(2)]
+    ends = [cell(few, [mine, noisy(1e-3, 0.05, 2)], 64 * n) for mine, n in zip(sure, (1, 4))]
+    middle = cell(few, [[2e-3, 1e-3, 2.1e-3], [1e-3, 3e-3, 1e-3]], 128)
+    assert fastest(middle, few[0], SPREAD) == few[0]
+    assert winners_of([ends[0], middle, ends[1]], few[0], SPREAD) == [few[1]] * 3
+
+
 def test_the_journal_tells_what_confirmed(few):
     records = [
         Record(8, 64, v.label, n, Sample((1e-3,), launch=n), confirms=n == 1)

@@ -21,7 +21,7 @@ from search.strategy.cell import EQUAL, NOISY, Cell
 DOUBT = 0.05
 """Probability with which one seems to be better that is not; of all rivals together (Bonferroni)
 where they challenge the library's own."""
-ROW_COST = math.log(1.1)
+ROW_COST = math.log(1.2)
 """What a row must save, all of its blocks together, in logarithms of seconds."""
 
 
@@ -56,12 +56,18 @@ def winners_of(cells: Sequence[Cell], native: Variant, spread: float) -> list[Va
 def _losses(
     cell: Cell, winner: Variant, beside: Sequence[Variant], native: Variant, spread: float
 ) -> dict[Variant, float]:
-    """Those that may serve a block, simplest first: the logarithm of what each may take, at the
-    upper end of its interval, over what the winner may. Who was not confirmed where others were may
-    serve it only for those ``beside``."""
+    """Those that may serve a block, simplest first: the logarithm of what each may take over what
+    the winner may, at the upper end of its interval unless it earned its place ``beside`` this block.
+    Who was not confirmed where others were may serve it only if it did."""
     unit = at_worst(cell, winner, winner, spread)
+
+    def seconds(variant: Variant) -> float:
+        if variant in beside:
+            return cell.score(variant)
+        return at_worst(cell, variant, winner, spread)
+
     return {
-        variant: math.log(at_worst(cell, variant, winner, spread) / unit)
+        variant: math.log(seconds(variant) / unit)
         for variant in cell.variants
         if variant == winner
         or (
