@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Optional
 
 from search.algorithm import Variant
+from search.cluster.topology import FULL_FRAME
 from search.decision import Cutoff, DecisionTable, Evidence, Ratio, merge_equal
 from search.measure.journal import Place
-from search.measure.points import FULL_FRAME
 from search.measure.samples import TIMEOUT, modes, sits_on_ticks
 from search.strategy.cell import Cell, between, linked
 from search.strategy.claim import indistinguishable, spread_in, winners_of

@@ -333,6 +333,7 @@ def timeline_stage(
     label = catalogue.variant(label).label
     if label == "native":
         raise UserError("the library's own messages cannot be recorded: name a VARIANT=")
+    site.pace(block)
     job = start_job(site, place, catalogue, "record", "ATALL_RECORD")
     try:
         for _ in range(RECORD_WARMUPS):
@@ -388,7 +389,7 @@ def bench_stage(
         }
         for name, preset in presets.items():
             competitors[f"preset {name}"] = partial(benchmark.chosen_label, preset, ranks)
-        plan = make_plan(place, cluster, options, settings, ranks, competitors)
+        plan = make_plan(site, place, options, settings, ranks, competitors)
         timed = benchmark.run_bench(
             lambda: jobs.pop() if jobs else site.start_job(program),
             plan,
@@ -436,8 +437,8 @@ def build_bench(
 
 
 def make_plan(
+    site: Site,
     place: Workplace,
-    cluster: Cluster,
     options: Namespace,
     settings: Mapping[str, Any],
     ranks: int,
@@ -450,12 +451,12 @@ def make_plan(
     return benchmark.Plan(
         ranks,
         options.sizes
-        or benchmark.bench_sizes(sizes_of(place, settings, tuned), ranks, cluster.limit),
+        or benchmark.bench_sizes(sizes_of(place, settings, tuned), ranks, site.cluster.limit),
         BENCH_SECONDS[effort] * (1 + len(competitors) / 2),
         launches,
         competitors,
         options.cold,
-        cluster.timeout,
+        site.pace,
     )
 
 

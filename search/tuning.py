@@ -132,7 +132,7 @@ def make_runner(
         settings["timing"],
         settings["accept_noise"] or site.cluster.kind == "emulated",
         blame=site.health.blame,
-        timeout=site.cluster.timeout,
+        pace=site.pace,
         watch=watch if site.cluster.kind != "remote" else None,
     )
 

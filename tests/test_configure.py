@@ -498,16 +498,20 @@ def test_hosts_have_their_names_and_their_wires(emulation):
         assert ports.count("tbf") == 4 + 2  # a port for each host, and both ends of the trunk
 
 
-def test_time_outs_dilate_with_the_links(emulation):
+def test_time_outs_dilate_with_the_links_whenever_they_do(emulation):
+    """As an emulation is made, and in one that is there: both ends of each cable."""
+    commands = (["tc", "qdisc", "show", "dev", "e0"], ["ip", "route"])
     with Emulation(emulated(TINY).dilated(4)) as there:
-        queue, route = (
-            subprocess.run(
-                there.on_host("tiny0", words), capture_output=True, text=True, check=True
-            ).stdout
-            for words in (["tc", "qdisc", "show", "dev", "e0"], ["ip", "route"])
-        )
-    assert "rate 5Mbit" in queue
-    assert "rto_min" in route and "800ms" in route
+        for dilation, rate, timeout in ((4, "5Mbit", "800ms"), (1, "20Mbit", "200ms")):
+            there.dilate(dilation)
+            asked = [there.on_host("tiny3", words) for words in commands]
+            queue, route, ports = (
+                subprocess.run(words, capture_output=True, text=True, check=True).stdout
+                for words in (*asked, there.inside(["tc", "qdisc"]))
+            )
+            assert f"rate {rate}" in queue
+            assert "rto_min" in route and timeout in route and "congctl cubic" in route
+            assert ports.count(f"rate {rate}") == 4 + 2
 
 
 def test_nothing_survives_the_driver(emulation, tmp_path):

@@ -181,6 +181,18 @@ def test_disturbed_rounds_are_void_and_repeated(catalogue, tmp_path, monkeypatch
     assert "1 round at 8 B void and repeated: host n1" in said[0]
 
 
+def test_the_cluster_is_made_ready_for_each_block(catalogue, tmp_path):
+    native, paced = catalogue.variant("native"), []
+
+    def pace(block):
+        paced.append(block)
+        return 0.8
+
+    _, journal, _, _ = run_rounds(tmp_path, FakeJob([quiet()]), native, 2, pace=pace)
+    assert set(paced) == {8}
+    assert {record.sample.timeout for record in journal.records if record.sample} == {0.8}
+
+
 def test_rounds_since_the_last_look_are_void_too(catalogue, tmp_path, monkeypatch):
     """Nobody looks before the third round."""
     monkeypatch.setattr("search.measure.runner.LOOK_SECONDS", 5.0)

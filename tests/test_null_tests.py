@@ -97,6 +97,13 @@ def test_an_emulation_is_never_refused(cluster, monkeypatch):
     assert (found.dilation, tried) == (16, [1, 2, 4, 8, 16])
 
 
+def test_blocks_of_one_frame_are_timed_as_the_cluster_was_described(cluster):
+    dilated = cluster.dilated(4)
+    assert dilated.at(1448) == cluster and dilated.at(1449) == dilated
+    assert dilated.limit(4, 1448) == cluster.limit(4, 1448)
+    assert dilated.limit(4, 1449) == pytest.approx(4 * cluster.limit(4, 1449))
+
+
 def test_dilating_twice_is_counted_from_the_file(cluster):
     assert cluster.dilated(4).dilated(2) == cluster.dilated(2)
 

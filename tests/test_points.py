@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from search.cluster.topology import FULL_FRAME
 from search.measure import messages as subject
 from search.measure.messages import agreed, line, measure_points, mode_of, pattern, quietest
-from search.measure.points import FULL_FRAME, MODES, Burst, Point, as_json, changes, of_json
+from search.measure.points import MODES, Burst, Point, as_json, changes, of_json
 from search.measure.samples import Interval
 from search.toolchain import TEMPLATES
 from search.workplace import Workplace, start_job

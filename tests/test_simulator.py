@@ -196,6 +196,26 @@ def test_every_variant_ends_however_sends_wait_and_beats_no_limit(
                     assert min(sample.calls) > 0.999 * cluster.limit(ranks, block), variant.label
 
 
+def test_blocks_of_one_frame_are_not_dilated(program, catalogue):
+    """But the costs of messages are what they are."""
+    variant = catalogue.variant("ring(sync=none)")
+    plain, slow = (
+        replace(
+            world((4,), send=10e-6),
+            links=tuple((above, rate / n) for above, rate in world((4,)).links),
+            timeout=0.2 * n,
+            dilation=n,
+        )
+        for n in (1, 4)
+    )
+    with Simulator(program, plain) as one, Simulator(program, slow) as other:
+        for block in (64, 65536, 64):
+            before, after = one.predict(variant, block), other.predict(variant, block)
+            times = 1 if block == 64 else 4
+            assert after.timeout == 0.2 * times
+            assert after.seconds == pytest.approx(times * before.seconds, rel=0.01)
+
+
 def test_a_broadcast_along_a_chain_is_passed_on_segment_by_segment(program):
     with Simulator(program, world((4,))) as simulator:
         whole, cut = (simulator.broadcast_seconds("chain", 65536, n) for n in (65536, 4096))

@@ -11,8 +11,9 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from search.cluster.hosts import Cluster
 from search.cluster.netns import INTERFACE, ROOM
@@ -30,6 +31,7 @@ class Emulation:
         self.cluster, self.preload = cluster, preload
         self.interface = INTERFACE
         self._process: subprocess.Popen[str] | None = None
+        self._dilation = 1
         self._prefix: list[str] = []
 
     def __enter__(self) -> Emulation:
@@ -80,7 +82,6 @@ class Emulation:
         return self
 
     def _build(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdin and process.stdout and process.stderr
         tree = self.cluster.topology
         request = {
             "hosts": tree.hosts,
@@ -90,6 +91,19 @@ class Emulation:
             "dilation": self.cluster.dilation,
             "preload": str(self.preload) if self.preload else None,
         }
+        self._ask(process, request)
+        self._dilation = self.cluster.dilation
+
+    def dilate(self, dilation: int) -> None:
+        """Let time pass so many times slower on all links, and in TCP's time-outs; nothing should
+        be on its way."""
+        if dilation != self._dilation and self._process:
+            self._ask(self._process, {"dilation": dilation})
+            self._dilation = dilation
+
+    def _ask(self, process: subprocess.Popen[str], request: Mapping[str, Any]) -> None:
+        """Put one request, and wait until it is done."""
+        assert process.stdin and process.stdout and process.stderr
         try:
             process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()

@@ -15,7 +15,7 @@ from typing import Any
 
 from search.cluster import slurm
 from search.cluster.hostlist import check_name, expand, short_name
-from search.cluster.topology import Link, Topology, alltoall_limit, single_switch
+from search.cluster.topology import FULL_FRAME, Link, Topology, alltoall_limit, single_switch
 from search.cluster.topology_file import read_topology
 from search.errors import HostsFailed, UserError
 from search.files import write_whole
@@ -42,7 +42,8 @@ class Cluster:
     ``kind`` is "emulated", "remote" (hosts of a list) or "local" (this machine);
     ``buffer`` is the port buffer of emulated switches in bytes. ``grid`` has the rows and columns
     of a process grid, if its communicators are what is tuned. Of an emulated cluster ``dilation``
-    says by what the speeds of all its links were divided: so many times slower time passes there.
+    says by what the speeds of all its links were divided: so many times slower time passes there,
+    but for small blocks (see ``at``).
     """
 
     kind: str
@@ -69,6 +70,10 @@ class Cluster:
         tree = dataclasses.replace(self.topology, links=tuple(links))
         return dataclasses.replace(self, topology=tree, dilation=divisor)
 
+    def at(self, block: int) -> Cluster:
+        """The cluster as it is while calls with ``block`` bytes to each peer are timed."""
+        return self.dilated(dilation_at(block, self.dilation))
+
     def host_of_rank(self) -> list[str]:
         """The host of each rank: each host takes its slots of consecutive ranks."""
         names = [host.name for host in self.hosts for _ in range(host.slots)]
@@ -93,8 +98,9 @@ class Cluster:
     def limit(self, ranks: int, block: int) -> float | None:
         """Seconds below which no all-to-all of ``block`` bytes to each peer can be on so many
         ranks."""
+        tree = self.at(block).topology
         limits = [
-            alltoall_limit(self.topology, [self._on(members) for members in alike], block)
+            alltoall_limit(tree, [self._on(members) for members in alike], block)
             for alike in self.communicators(ranks)
         ]
         return None if None in limits else sum(limit or 0.0 for limit in limits)
@@ -122,6 +128,13 @@ class Cluster:
         """How many of some ranks each host has that has any."""
         names = self.host_of_rank()
         return dict(Counter(names[rank] for rank in members))
+
+
+def dilation_at(block: int, dilation: int) -> int:
+    """By what the speeds of a cluster's links are divided while calls with ``block`` bytes to each
+    peer are timed. Those in one frame are a matter of processors, not of wires: on slower ones
+    headers would count for more than they do, and fewer messages would seem better."""
+    return 1 if block <= FULL_FRAME else dilation
 
 
 def place(hosts: Sequence[Host], topology: Topology, placement: str) -> list[Host]:

@@ -4,7 +4,8 @@ Run as PID 1 of fresh user, mount, network and PID namespaces (see emulation.py)
 nothing of it outlives its process. Reads one JSON request on standard input:
 ``{"hosts": [...], "switches": [...], "links": [[upper, lower, mbit], ...], "buffer": bytes,
 "dilation": times, "preload": path or null}``, builds the cluster, answers one JSON line, and stays
-until standard input ends.
+until standard input ends. Each further line, ``{"dilation": times}``, gives all links the speed
+that they have at another dilation, and is answered, too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import socket
 import struct
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 ROOM = Path("/run/atall")
 PRELOAD = ROOM / "libblocking.so"
@@ -126,7 +127,7 @@ def offloads_off(interface: str) -> None:
 
 def shape(rtnl: Any, index: int, mbit: float, limit: int) -> None:
     """Give an interface the rate of the wire (Mbit/s, frame overhead counted) and a queue."""
-    rtnl.tc("add", "tbf", index, rate=int(mbit * 1e6 / 8), burst=BURST, limit=limit)
+    rtnl.tc("replace", "tbf", index, rate=int(mbit * 1e6 / 8), burst=BURST, limit=limit)
 
 
 def count_frame_overhead() -> None:
@@ -149,8 +150,8 @@ def address(number: int) -> str:
     return f"10.{77 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
 
 
-def build(request: dict[str, Any]) -> None:
-    """Build hosts, switches and cables as the request says."""
+def build(request: dict[str, Any]) -> list[Port]:
+    """Build hosts, switches and cables as the request says; the ports of all cables."""
     from pyroute2 import IPRoute
 
     for part in ("net", "uts"):
@@ -168,15 +169,20 @@ def build(request: dict[str, Any]) -> None:
     pin_sysctls()
     for host in addresses:
         make_host(host)
-    with IPRoute() as fabric:
-        bridges = {name: make_switch(fabric, i) for i, name in enumerate(request["switches"])}
-        for number, (upper, lower, mbit) in enumerate(request["links"]):
-            cable = Cable(fabric, number, mbit, request["buffer"], request["dilation"])
-            cable.plug(bridges[upper], "a")
-            if lower in bridges:
-                cable.plug(bridges[lower], "b")
-            else:
-                cable.plug_host(lower, addresses[lower])
+    fabric = IPRoute()
+    bridges = {name: make_switch(fabric, i) for i, name in enumerate(request["switches"])}
+    ports: list[Port] = []
+    for number, (upper, lower, mbit) in enumerate(request["links"]):
+        ends = plug_cable(fabric, number)
+        speed, buffer = mbit * request["dilation"], request["buffer"]
+        ports.append(SwitchPort(fabric, ends[0], bridges[upper], speed, buffer))
+        if lower in bridges:
+            ports.append(SwitchPort(fabric, ends[1], bridges[lower], speed, buffer))
+        else:
+            ports.append(HostPort(fabric, ends[1], lower, addresses[lower], speed))
+    for port in ports:
+        port.shape(request["dilation"])
+    return ports
 
 
 def make_switch(fabric: Any, number: int) -> int:
@@ -190,49 +196,62 @@ def make_switch(fabric: Any, number: int) -> int:
     return index
 
 
-class Cable:
-    """A veth pair, both of whose ends are shaped."""
+def plug_cable(fabric: Any, number: int) -> tuple[str, str]:
+    """Create a veth pair; the names of its ends."""
+    ends = f"c{number}a", f"c{number}b"
+    fabric.link("add", ifname=ends[0], kind="veth", peer={"ifname": ends[1]})
+    for end in ends:
+        offloads_off(end)
+    return ends
 
-    def __init__(self, fabric: Any, number: int, mbit: float, buffer: int, dilation: int) -> None:
-        self.fabric, self.mbit, self.buffer, self.dilation = fabric, mbit, buffer, dilation
-        self.ends = {"a": f"c{number}a", "b": f"c{number}b"}
-        fabric.link("add", ifname=self.ends["a"], kind="veth", peer={"ifname": self.ends["b"]})
 
-    def plug(self, bridge: int, end: str) -> None:
-        """Plug one end into a switch; what leaves that port has the switch's buffer."""
-        name = self.ends[end]
-        index = self.fabric.link_lookup(ifname=name)[0]
-        offloads_off(name)
-        self.fabric.link("set", index=index, master=bridge, mtu=MTU, state="up")
-        shape(self.fabric, index, self.mbit, self.buffer)
+class SwitchPort:
+    """One end of a cable in a switch: what leaves it has the switch's buffer."""
 
-    def plug_host(self, host: str, where: str) -> None:
-        """Plug the other end into a host, as its interface e0."""
+    def __init__(self, fabric: Any, end: str, bridge: int, mbit: float, buffer: int) -> None:
+        """``mbit`` is the speed where time is not dilated."""
+        self.fabric, self.mbit, self.buffer = fabric, mbit, buffer
+        self.index = fabric.link_lookup(ifname=end)[0]
+        fabric.link("set", index=self.index, master=bridge, mtu=MTU, state="up")
+
+    def shape(self, dilation: int) -> None:
+        """Slow the port down so many times."""
+        shape(self.fabric, self.index, self.mbit / dilation, self.buffer)
+
+
+class HostPort:
+    """The other end in a host, as its interface e0."""
+
+    def __init__(self, fabric: Any, end: str, host: str, where: str, mbit: float) -> None:
+        """``where`` is the host's address; ``mbit`` the speed where time is not dilated."""
         from pyroute2 import NetNS
 
         namespace = str(ROOM / "net" / host)
-        offloads_off(self.ends["b"])
-        index = self.fabric.link_lookup(ifname=self.ends["b"])[0]
+        index = fabric.link_lookup(ifname=end)[0]
         with open(namespace, encoding="ascii") as handle:
-            self.fabric.link("set", index=index, ifname=INTERFACE, net_ns_fd=handle.fileno())
-        with NetNS(namespace, flags=0) as inside:
-            inside.link("set", index=inside.link_lookup(ifname="lo")[0], state="up")
-            index = inside.link_lookup(ifname=INTERFACE)[0]
-            inside.addr("add", index=index, address=where, prefixlen=8)
-            inside.link("set", index=index, mtu=MTU, state="up")
-            inside.route(
-                "replace",
-                dst="10.0.0.0/8",
-                oif=index,
-                prefsrc=where,
-                scope="link",
-                proto="kernel",
-                metrics={
-                    "cc_algo": CONGESTION_CONTROL,
-                    "rto_min": LEAST_TIMEOUT * self.dilation,
-                },
-            )
-            shape(inside, index, self.mbit, NIC_QUEUE)
+            fabric.link("set", index=index, ifname=INTERFACE, net_ns_fd=handle.fileno())
+        self.inside = NetNS(namespace, flags=0)
+        self.where, self.mbit = where, mbit
+        self.index = self.inside.link_lookup(ifname=INTERFACE)[0]
+        self.inside.link("set", index=self.inside.link_lookup(ifname="lo")[0], state="up")
+        self.inside.addr("add", index=self.index, address=where, prefixlen=8)
+        self.inside.link("set", index=self.index, mtu=MTU, state="up")
+
+    def shape(self, dilation: int) -> None:
+        """Slow the port down so many times, and TCP's time-outs with it."""
+        self.inside.route(
+            "replace",
+            dst="10.0.0.0/8",
+            oif=self.index,
+            prefsrc=self.where,
+            scope="link",
+            proto="kernel",
+            metrics={"cc_algo": CONGESTION_CONTROL, "rto_min": LEAST_TIMEOUT * dilation},
+        )
+        shape(self.inside, self.index, self.mbit / dilation, NIC_QUEUE)
+
+
+Port = Union[SwitchPort, HostPort]
 
 
 def main() -> int:
@@ -241,13 +260,16 @@ def main() -> int:
         signal.signal(number, signal.SIG_IGN)  # the driver decides when this ends
     try:
         _mount("tmpfs", Path("/run"), "tmpfs", 0)
-        build(json.loads(sys.stdin.readline()))
+        ports = build(json.loads(sys.stdin.readline()))
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # PID 1 inherits orphans: let none linger
+        print(json.dumps({"ready": True}), flush=True)
+        for line in sys.stdin:
+            for port in ports:
+                port.shape(json.loads(line)["dilation"])
+            print(json.dumps({"ready": True}), flush=True)
     except Exception as error:  # whatever it was: the driver shows it in one line
         print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
         return 1
-    print(json.dumps({"ready": True}), flush=True)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # PID 1 inherits orphans: let none linger
-    sys.stdin.read()
     return 0
 
 

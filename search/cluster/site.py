@@ -74,6 +74,14 @@ class Site:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    def pace(self, block: int) -> float:
+        """Let time pass as fast as it shall while calls with ``block`` bytes to each peer are
+        timed; TCP's shortest retransmission time-out there, in seconds."""
+        there = self.cluster.at(block)
+        if self.emulation:
+            self.emulation.dilate(there.dilation)
+        return there.timeout
+
     def start_job(self, program: Path) -> Job:
         """Start the measuring job, once more if it ends at once; HostsFailed if it is hosts that
         fail, EnvironmentFailure if it does not start or ranks are not where they belong."""

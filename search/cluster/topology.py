@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from search.cluster.hostlist import short_name
 from search.errors import UserError
 
-PAYLOAD_SHARE = 1448 / 1538
+FULL_FRAME = 1448
+"""Bytes of payload in a full frame."""
+PAYLOAD_SHARE = FULL_FRAME / 1538
 """Payload of a full TCP segment over what its frame takes on the wire (MTU 1500,
 timestamps, preamble, checksum and gap counted)."""
 

@@ -27,9 +27,9 @@ from search.errors import EnvironmentFailure
 from search.files import write_whole
 from search.measure.job import Job, JobLost
 from search.measure.launches import ratio_of, spread_of
-from search.measure.samples import TIMEOUT, Interval, Sample, median_interval, sample_of
+from search.measure.samples import Interval, Sample, median_interval, sample_of
 from search.measure.scheme import isolated
-from search.measure.visits import SETTLE_TIMEOUTS, SKEW_BARRIERS
+from search.measure.visits import SETTLE_TIMEOUTS, SKEW_BARRIERS, Pace, usual_pace
 from search.progress import size_text
 
 TARGETS = ("library", "generated")
@@ -125,7 +125,8 @@ def chosen_label(decision: Decision, ranks: int, block: int) -> str:
 class Plan:
     """What a bench times on so many ranks: blocks, each for so many seconds a launch, and beside
     the two targets competitors by name, with the label that each has at a block; ``cold`` adds
-    calls after idleness; ``timeout`` is TCP's shortest there."""
+    calls after idleness; ``pace`` makes the cluster ready for a
+    block."""
 
     ranks: int
     sizes: Sequence[int]
@@ -133,7 +134,7 @@ class Plan:
     launches: int
     competitors: Mapping[str, Callable[[int], str]] = field(default_factory=dict)
     cold: bool = False
-    timeout: float = TIMEOUT
+    pace: Pace = usual_pace
 
     def labels(self, block: int) -> dict[str, str]:
         """What is timed at a block, by name."""
@@ -175,7 +176,7 @@ def _time_block(
     patience: float,
 ) -> dict[str, list[Sample]]:
     """Rounds of all targets in random order for about as long as the plan says."""
-    labels = plan.labels(block)
+    labels, timeout = plan.labels(block), plan.pace(block)
     samples: dict[str, list[Sample]] = {target: [] for target in labels}
     expected = 0.0
     for target, label in labels.items():
@@ -197,7 +198,7 @@ def _time_block(
             sample = sample_of(_good(job.ask(request, patience), target))
             samples[target].append(sample)
             if sample.timeouts:
-                time.sleep(SETTLE_TIMEOUTS * plan.timeout)
+                time.sleep(SETTLE_TIMEOUTS * timeout)
         if count >= LEAST_ROUNDS and time.monotonic() - begin > plan.seconds:
             break
     return samples

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from search.measure.points import FULL_FRAME, Burst, Copy, Point, Points
+from search.cluster.topology import FULL_FRAME
+from search.measure.points import Burst, Copy, Point, Points
 from search.measure.samples import Interval, median_interval
 
 Ask = Callable[[str], Mapping[str, Any]]

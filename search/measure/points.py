@@ -13,8 +13,6 @@ from typing import Any
 
 from search.measure.samples import Interval
 
-FULL_FRAME = 1448
-"""Bytes of payload in a full frame."""
 MODES = ("immediate", "blocking", "delivered", "rendezvous")
 
 

@@ -14,8 +14,8 @@ from search.measure.gates import Gates, summarised
 from search.measure.job import Job, JobLost
 from search.measure.journal import Disturbance, Journal, Place, Record
 from search.measure.recorded import Recorded
-from search.measure.samples import TIMEOUT, Sample
-from search.measure.visits import OutOfTime, Visits
+from search.measure.samples import Sample
+from search.measure.visits import OutOfTime, Pace, Visits, usual_pace
 from search.measure.watch import Watch
 from search.strategy.request import Answer, Failure, Outcome, Restart, Round, Search
 
@@ -63,13 +63,14 @@ class MeasuringRunner:
         accept_noise: bool = False,
         seed: int = 1,
         blame: Blame = blame_nobody,
-        timeout: float = TIMEOUT,
+        pace: Pace = usual_pace,
         watch: Watch | None = None,
     ) -> None:
         """``job`` runs already, ``start_job`` starts another when it is lost; ``limit`` gives the
         physical limit of ranks and block in seconds; ``deadline`` is monotonic time; ``blame`` is
-        told of jobs that were lost by what is no variant's fault; ``timeout`` is TCP's shortest;
-        ``watch`` sees when this machine stands still, where all hosts are on it."""
+        told of jobs that were lost by what is no variant's fault; ``pace`` makes the cluster
+        ready for a block; ``watch`` sees when this machine stands still, where all hosts are on
+        it."""
         self._blame, self._idle_loss = blame, False
         self._journal, self._watcher, self._gates = journal, watcher, gates
         self._limit, self._deadline, self._accept_noise = limit, deadline, accept_noise
@@ -85,7 +86,7 @@ class MeasuringRunner:
             timing,
             self._recorded.schemes,
             launch,
-            timeout,
+            pace,
             watch,
         )
         self._times: dict[tuple[str, Place], list[float]] = {}

@@ -26,6 +26,16 @@ SKEW_BARRIERS = 20
 LOOK_MILLISECONDS = 5
 
 
+Pace = Callable[[int], float]
+"""Makes the cluster ready for calls with so many bytes to each peer; TCP's shortest retransmission
+time-out there, in seconds."""
+
+
+def usual_pace(block: int) -> float:
+    """Where time is not dilated."""
+    return TIMEOUT
+
+
 class OutOfTime(Exception):
     """The time limit is reached: decide on what is known."""
 
@@ -42,17 +52,17 @@ class Visits:
         timing: str,
         schemes: dict[Place, tuple[str, int]],
         launch: int,
-        timeout: float = TIMEOUT,
+        pace: Pace = usual_pace,
         watch: Watch | None = None,
     ) -> None:
         """``job`` runs already, ``start_job`` starts another; ``limit`` gives the physical limit of
         ranks and block in seconds; ``deadline`` is monotonic time; ``schemes`` says how cells were
-        timed so far, and in how many calls a visit; ``launch`` is the number of the job,
-        ``timeout`` TCP's shortest in seconds; ``watch`` sees when this machine stands still."""
+        timed so far, and in how many calls a visit; ``launch`` is the number of the job; ``pace``
+        is told of the block before it is timed; ``watch`` sees when this machine stands still."""
         self._job: Job | None = job
         self._start_job, self._limit, self._deadline = start_job, limit, deadline
         self._timing, self.schemes, self.launch = timing, schemes, launch
-        self._timeout, self._watch = timeout, watch
+        self._pace, self._watch = pace, watch
         self._ranks = 0
         self._skew = 0.0
         self._prepared: set[tuple[str, Place]] = set()
@@ -97,6 +107,7 @@ class Visits:
         """Time a variant, which is verified and warmed up the first time; JobLost if that fails."""
         begin = time.monotonic()
         ranks, block = place
+        timeout = self._pace(block)
         patience = PATIENCE + 100.0 * (self._limit(*place) or block * 1e-6)
         key = variant.label, place
         if key not in self._prepared:
@@ -119,13 +130,14 @@ class Visits:
         if "error" in answer:
             return Failure(str(answer["error"]))
         if answer["timeouts"]:
-            time.sleep(SETTLE_TIMEOUTS * self._timeout)
-        sample = sample_of(answer, time.monotonic() - begin, self.launch, self._timeout)
+            time.sleep(SETTLE_TIMEOUTS * timeout)
+        sample = sample_of(answer, time.monotonic() - begin, self.launch, timeout)
         return replace(sample, stalled=stalled)
 
     def control(self, place: Place) -> None:
         """Let the library's own MPI_Alltoall run; JobLost if it does not."""
         ranks, block = place
+        self._pace(block)
         patience = PATIENCE + 100.0 * (self._limit(*place) or block * 1e-6)
         self._ask(ranks, f"verify native {block}", patience)
 

@@ -19,11 +19,11 @@ from typing import Any
 
 from search.algorithm import Variant
 from search.cluster.hostlist import short_name
-from search.cluster.hosts import Cluster
+from search.cluster.hosts import Cluster, dilation_at
 from search.cluster.netns import BURST
-from search.cluster.topology import PAYLOAD_SHARE, Node, flatten
+from search.cluster.topology import FULL_FRAME, PAYLOAD_SHARE, Node, flatten
 from search.errors import EnvironmentFailure
-from search.measure.points import FULL_FRAME, Point, Points
+from search.measure.points import Point, Points
 from search.measure.samples import TIMEOUT, Interval, Sample
 
 WARMUPS, CALLS = 4, 4
@@ -68,7 +68,7 @@ class World:
     """What the simulator is told of a cluster. ``links`` are, parents first, the parent and the
     rate in bytes a second of each node; ``room`` is bytes a port holds, 0 any number; ``wake`` is
     seconds of work before a rank that waited goes on; ``timeout`` is TCP's shortest in
-    seconds."""
+    seconds; ``dilation`` the cluster's, which small blocks do without."""
 
     links: tuple[tuple[int, float], ...]
     ranks: tuple[tuple[int, str], ...]
@@ -80,6 +80,7 @@ class World:
     processors: int
     wake: float = 0.0
     timeout: float = TIMEOUT
+    dilation: int = 1
 
     @property
     def lines(self) -> list[str]:
@@ -102,6 +103,7 @@ class Simulator:
     def __init__(self, program: Path, world: World) -> None:
         """``program`` is probes/model/simulate.c around all bodies."""
         self.world = world
+        self._faster = 1
         try:
             self._process = subprocess.Popen(
                 [str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -128,10 +130,12 @@ class Simulator:
     def predict(self, variant: Variant, block: int, lossless: bool = False) -> Sample | None:
         """Calls of a variant with ``block`` bytes to each peer, as the measuring job would have
         timed them; None if it cannot serve there. ``lossless``: as if ports held everything."""
+        self._be_faster(self.world.dilation // dilation_at(block, self.world.dilation))
         return self._sample(f"predict {variant.label} {block} {WARMUPS} {CALLS}", lossless)
 
     def broadcast_seconds(self, tree: str, size: int, segment: int) -> float:
         """The median of broadcasts of ``size`` bytes in segments along a tree."""
+        self._be_faster(1)
         sample = self._sample(f"broadcast {tree} {size} {segment} {WARMUPS} {CALLS}")
         if sample is None:
             raise EnvironmentFailure(f"the simulator knows no broadcast along {tree!r}")
@@ -146,6 +150,11 @@ class Simulator:
             raise EnvironmentFailure(f"the simulator ended at {request!r}")
         return dict(json.loads(line))
 
+    def _be_faster(self, times: int) -> None:
+        if times != self._faster:
+            self.ask(f"faster {times}")
+            self._faster = times
+
     def _sample(self, request: str, lossless: bool = False) -> Sample | None:
         if lossless:
             self.ask("lossless 1")
@@ -155,7 +164,7 @@ class Simulator:
         if "error" in answer:
             return None
         resent = ((0, answer["resent"]),) if answer["resent"] else ()
-        timeout = self.world.timeout
+        timeout = self.world.timeout / self._faster
         return Sample(tuple(answer["seconds"]), resent, answer["timeouts"], timeout=timeout)
 
     def _say(self, *lines: str) -> None:
@@ -198,6 +207,7 @@ def make_world(cluster: Cluster, points: Points) -> World:
         max((p.initial_interval * p.bytes for p in spiked), default=1 << 17),
         len(os.sched_getaffinity(0)) if is_emulated else 0,
         timeout=cluster.timeout,
+        dilation=cluster.dilation,
     )
 
 

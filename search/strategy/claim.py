@@ -57,8 +57,8 @@ def _losses(
     cell: Cell, winner: Variant, beside: Sequence[Variant], native: Variant, spread: float
 ) -> dict[Variant, float]:
     """Those that may serve a block, simplest first: the logarithm of what each may take over what
-    the winner may, at the upper end of its interval unless it earned its place ``beside`` this block.
-    Who was not confirmed where others were may serve it only if it did."""
+    the winner may, at the upper end of its interval unless it earned its place ``beside`` this
+    block. Who was not confirmed where others were may serve it only if it did."""
     unit = at_worst(cell, winner, winner, spread)
 
     def seconds(variant: Variant) -> float:
