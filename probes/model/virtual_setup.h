@@ -28,6 +28,20 @@ int PMPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_
     return MPI_SUCCESS;
 }
 
+int PMPI_Iallreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
+                    MPI_Comm comm, MPI_Request *request)
+{
+    *request = MPI_REQUEST_NULL;
+    return PMPI_Allreduce(in, out, count, type, op, comm);
+}
+
+int PMPI_Test(MPI_Request *request, int *come, MPI_Status *status)
+{
+    (void)request, (void)status;
+    *come = 1;
+    return MPI_SUCCESS;
+}
+
 int PMPI_Allgather(const void *in, int in_count, MPI_Datatype in_type, void *out, int out_count,
                    MPI_Datatype out_type, MPI_Comm comm)
 {
@@ -83,6 +97,15 @@ int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *made)
     (void)group;
     return PMPI_Comm_split(comm, 0, 0, made);
 }
+
+#if MPI_VERSION >= 4
+int PMPI_Comm_create_from_group(MPI_Group group, const char *name, MPI_Info info,
+                                MPI_Errhandler handler, MPI_Comm *made)
+{
+    (void)name, (void)info, (void)handler;
+    return PMPI_Comm_create((MPI_Comm)group, group, made);
+}
+#endif
 
 int PMPI_Comm_rank(MPI_Comm comm, int *rank)
 {
@@ -175,10 +198,26 @@ int PMPI_Type_free(MPI_Datatype *type)
 
 /* ---- of no consequence --------------------------------------------------------------------- */
 
+int PMPI_Initialized(int *flag)
+{
+    *flag = 1;
+    return MPI_SUCCESS;
+}
+
+double PMPI_Wtime(void)
+{
+    return agenda.now;
+}
+
+int PMPI_Finalized(int *flag)
+{
+    *flag = 0;
+    return MPI_SUCCESS;
+}
+
 int PMPI_Comm_group(MPI_Comm comm, MPI_Group *group)
 {
-    (void)comm;
-    *group = MPI_GROUP_NULL;
+    *group = (MPI_Group)comm; /* is of all its ranks */
     return MPI_SUCCESS;
 }
 

@@ -41,6 +41,7 @@
 /* A shared library may be loaded beside an MPI older than that it was compiled with. */
 #if MPI_VERSION >= 4 && defined ATALL_SHARED
 #pragma weak PMPI_Alltoall_c
+#pragma weak PMPI_Comm_create_from_group
 #pragma weak PMPI_Type_contiguous_c
 #pragma weak PMPI_Type_get_envelope_c
 #define ATALL_IS_MPI_4 (PMPI_Type_get_envelope_c != NULL)
@@ -440,6 +441,9 @@ static const struct atall_table atall_tables[] = {
 
 enum { ATALL_TABLES = sizeof atall_tables / sizeof atall_tables[0] };
 
+/* Which file this is: all ranks of a communicator must have the same. */
+enum { ATALL_FILE_MARK = 958841665 };
+
 /* The same for people: atall-info finds it in every program and library with this file in it. */
 enum { ATALL_MARK = 10 };
 /* clang-format off */
@@ -490,6 +494,8 @@ static const struct atall_table *atall_choose_table(const struct atall_place *pl
 
 /* ---- forcing an algorithm by its label: name(parameter=value,...) ------------------------ */
 
+enum { ATALL_MOST_NUMBER = 999999999 };
+
 struct atall_number {
     const char *name;
     int least;
@@ -532,7 +538,7 @@ static bool atall_take_number(const char *item, size_t length, struct atall_valu
             value = atall_find_word(number->words, item + name + 1, length - name - 1);
         else if (end != item + length)
             return false;
-        if (value < number->least || value > INT_MAX)
+        if (value < number->least || value > ATALL_MOST_NUMBER)
             return false;
         *(int *)((char *)values + number->offset) = (int)value;
         return true;
@@ -562,6 +568,8 @@ static bool atall_parse_label(const char *label, struct atall_row *row)
         }
         item += length;
     }
+    if (strcmp(item, strchr(label, '(') ? ")" : "") != 0)
+        return false;
     if (strchr(name, '('))
         name[used] = ')';
     for (row->body = 0; row->body < ATALL_BODIES; row->body++)
@@ -588,13 +596,16 @@ struct atall_process {
     int verbose;       /* ATALL_VERBOSE; 0 where it is not set, -1 where it is 0 */
     const char *stats; /* ATALL_STATS: NULL, "1" for standard error, or a file's name */
     atomic_flag busy;  /* guards what follows */
-    struct atall_state *served;
+    struct atall_state *served, *gone; /* all in use; the last one that was freed */
     int served_count;
+    int number; /* of the next communicator of which this is rank 0; hardly another has it */
     struct atall_count *counts;
 };
 
-/* The only variable that changes; several threads may make the first call. */
+/* The only variable that changes; several threads may make the first call. MPI_Finalize has it point
+ * to what stands for the end: MPI_COMM_SELF takes no more attributes then. */
 static _Atomic(struct atall_process *) atall_process;
+static struct atall_process atall_ended;
 
 static void atall_lock(struct atall_process *process)
 {
@@ -663,7 +674,7 @@ struct atall_type {
 
 struct atall_state {
     const char *unserved; /* why the library's own routine has all calls; NULL: it has not */
-    MPI_Comm user, comm;  /* the user's; and one of the same group for our messages */
+    MPI_Comm comm;        /* of the user's group, for our messages */
     int rank;
     struct atall_place place;
     int rows;
@@ -689,6 +700,7 @@ static struct atall_state atall_between_groups = { .unserved = "an inter-communi
 static struct atall_state atall_disabled = { .unserved = "ATALL_DISABLE" };
 static struct atall_state atall_too_many = { .unserved = "too many communicators" };
 static struct atall_state atall_no_memory = { .unserved = "no memory" };
+static struct atall_state atall_other_file = { .unserved = "another file on some ranks" };
 
 /* Bytes of scratch that a row wants for blocks of n. */
 static size_t atall_wanted(const struct atall_place *place, const struct atall_row *row, size_t n)
@@ -706,33 +718,37 @@ static size_t atall_row_scratch(const struct atall_place *place, const struct at
     return bytes < ATALL_SCRATCH_MOST ? bytes : ATALL_SCRATCH_MOST;
 }
 
-static void atall_free_state(struct atall_state *state)
+/* Free what a state has, but not itself. */
+static void atall_empty_state(struct atall_state *state)
 {
-    if (!state || state->unserved)
-        return;
     if (state->comm != MPI_COMM_NULL)
         PMPI_Comm_free(&state->comm);
     free(state->requests);
     free(state->scratch);
     free(state->copy);
-    free(state);
 }
 
-/* Called by MPI when the user's communicator is freed. */
+/* Called by MPI when the user's communicator is freed. Once the process has ended nothing is left.
+ * MPICH 3 still finds the state in the user's own delete callbacks: the last one stays for them. */
 static int atall_delete_state(MPI_Comm comm, int key, void *value, void *extra)
 {
     struct atall_state *state = (struct atall_state *)value;
     struct atall_process *process = atomic_load(&atall_process);
+    struct atall_state *before;
     (void)comm, (void)key, (void)extra;
-    if (!state->unserved) {
-        atall_lock(process);
-        *state->link = state->next;
-        if (state->next)
-            state->next->link = state->link;
-        process->served_count--;
-        atall_unlock(process);
-    }
-    atall_free_state(state);
+    if (process == &atall_ended || state->unserved)
+        return MPI_SUCCESS;
+    atall_lock(process);
+    *state->link = state->next;
+    if (state->next)
+        state->next->link = state->link;
+    process->served_count--;
+    before = process->gone;
+    process->gone = state;
+    atall_unlock(process);
+    atall_empty_state(state);
+    state->unserved = "being freed";
+    free(before);
     return MPI_SUCCESS;
 }
 
@@ -810,22 +826,44 @@ static int atall_obtain_memory(struct atall_state *state, int *served)
     return MPI_SUCCESS;
 }
 
-/* Make the private communicator from the user's group: MPI_Comm_dup would run the user's
- * attribute callbacks. Where it cannot be had the user's error handler must not hear of it. */
-static int atall_make_comm(MPI_Comm user, MPI_Comm *comm)
+/* Make a communicator of the user's group: MPI_Comm_dup would run the user's attribute callbacks. The
+ * user's error handler must not hear of a failure. In MPI 4 ours is given; before that it takes the
+ * place of the user's for as long as this lasts. `number` tells what several threads make apart. */
+static bool atall_create_comm(MPI_Comm user, MPI_Group group, int number, MPI_Comm *comm)
 {
-    MPI_Group group;
     MPI_Errhandler handler;
-    ATALL_TRY(PMPI_Comm_group(user, &group));
-    ATALL_TRY(PMPI_Comm_get_errhandler(user, &handler));
+#if MPI_VERSION >= 4
+    if (ATALL_IS_MPI_4) {
+        char name[32];
+        snprintf(name, sizeof name, "alltoall.c %d", number);
+        return PMPI_Comm_create_from_group(group, name, MPI_INFO_NULL, MPI_ERRORS_RETURN, comm) ==
+               MPI_SUCCESS;
+    }
+#endif
+    (void)number;
+    if (PMPI_Comm_get_errhandler(user, &handler) != MPI_SUCCESS)
+        return false;
     PMPI_Comm_set_errhandler(user, MPI_ERRORS_RETURN);
-    int err = PMPI_Comm_create(user, group, comm);
+    bool made = PMPI_Comm_create(user, group, comm) == MPI_SUCCESS;
     PMPI_Comm_set_errhandler(user, handler);
     PMPI_Errhandler_free(&handler);
+    return made;
+}
+
+/* The private communicator; MPI_COMM_NULL on all ranks where one cannot have it. */
+static int atall_make_comm(MPI_Comm user, int number, MPI_Comm *comm)
+{
+    MPI_Group group;
+    int made;
+    ATALL_TRY(PMPI_Comm_group(user, &group));
+    made = atall_create_comm(user, group, number, comm) && *comm != MPI_COMM_NULL;
     PMPI_Group_free(&group);
-    if (err != MPI_SUCCESS)
+    if (!made)
         *comm = MPI_COMM_NULL;
-    return *comm == MPI_COMM_NULL ? MPI_SUCCESS : PMPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &made, 1, MPI_INT, MPI_MIN, user));
+    if (made)
+        return PMPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+    return *comm == MPI_COMM_NULL ? MPI_SUCCESS : PMPI_Comm_free(comm);
 }
 
 /* Called by MPI_Finalize, before anything else: print what was counted, free what is kept. */
@@ -835,8 +873,14 @@ static int atall_finish(MPI_Comm comm, int key, void *value, void *extra)
     (void)comm, (void)extra;
     if (process->stats)
         atall_print_counts(process);
-    while (process->served)
-        ATALL_TRY(PMPI_Comm_delete_attr(process->served->user, process->key));
+    atomic_store(&atall_process, &atall_ended);
+    while (process->served) {
+        struct atall_state *state = process->served;
+        process->served = state->next;
+        atall_empty_state(state);
+        free(state);
+    }
+    free(process->gone);
     while (process->counts) {
         struct atall_count *count = process->counts;
         process->counts = count->next;
@@ -844,7 +888,6 @@ static int atall_finish(MPI_Comm comm, int key, void *value, void *extra)
     }
     PMPI_Comm_free_keyval(&process->key);
     PMPI_Comm_free_keyval(&key);
-    atomic_store(&atall_process, NULL);
     free(process);
     return MPI_SUCCESS;
 }
@@ -861,6 +904,7 @@ static int atall_make_process(struct atall_process **made)
         return MPI_ERR_NO_MEM;
     process->verbose = !verbose || !*verbose ? 0 : atoi(verbose) > 0 ? atoi(verbose) : -1;
     process->stats = stats && *stats && strcmp(stats, "0") != 0 ? stats : NULL;
+    process->number = (int)((uint64_t)(PMPI_Wtime() * 1e6) % 0xffffff * 64);
     atomic_flag_clear(&process->busy);
     ATALL_TRY(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, atall_delete_state, &process->key,
                                       NULL));
@@ -888,24 +932,59 @@ static void atall_register(struct atall_process *process, struct atall_state *st
     atall_unlock(process);
 }
 
-/* Whether all ranks may serve a communicator: none has too many of them, and rank 0 has not set
- * ATALL_DISABLE. Returns the state that says why not, or NULL. */
-static int atall_agree_to_serve(MPI_Comm comm, struct atall_process *process,
-                                struct atall_state **refused)
+/* Wait for the first word of all ranks; who waits for long says what the likely cause is. */
+static int atall_await_first(MPI_Comm comm, MPI_Request *request, const struct atall_process *process)
 {
+    const double patience = 10.0, begin = PMPI_Wtime();
+    int rank, ranks, come = 0;
+    while (!come && PMPI_Wtime() - begin < patience)
+        ATALL_TRY(PMPI_Test(request, &come, MPI_STATUS_IGNORE));
+    if (come)
+        return MPI_SUCCESS;
+    ATALL_TRY(PMPI_Comm_rank(comm, &rank));
+    ATALL_TRY(PMPI_Comm_size(comm, &ranks));
+    if (process->verbose >= 0 && (rank == 0 || rank == ranks - 1))
+        fprintf(stderr,
+                "ATALL: rank %d of %d has waited %.0f s for the others' first MPI_Alltoall: is this "
+                "file in, or preloaded under, the program on some ranks only?\n",
+                rank, ranks, patience);
+    return PMPI_Wait(request, MPI_STATUS_IGNORE);
+}
+
+/* Whether all ranks may serve a communicator: they have the same file and memory for a state, none
+ * serves too many, and rank 0 has not set ATALL_DISABLE. Returns what says why not, or NULL; and a
+ * number that rank 0 gives to no other communicator. */
+static int atall_agree_to_serve(MPI_Comm comm, struct atall_process *process, bool has_memory,
+                                struct atall_state **refused, int *number)
+{
+    enum { DISABLED, MOST_MARK, LEAST_MARK, TOO_MANY, NO_MEMORY, NUMBER, WORDS };
     const char *disable = getenv("ATALL_DISABLE");
-    int between_groups, rank, against[2];
+    int between_groups, rank, said[WORDS] = { 0 };
+    MPI_Request request;
     *refused = &atall_between_groups;
     ATALL_TRY(PMPI_Comm_test_inter(comm, &between_groups));
     if (between_groups)
         return MPI_SUCCESS;
     ATALL_TRY(PMPI_Comm_rank(comm, &rank));
-    against[0] = rank == 0 && disable && *disable && strcmp(disable, "0") != 0;
+    said[DISABLED] = rank == 0 && disable && *disable && strcmp(disable, "0") != 0;
+    said[MOST_MARK] = ATALL_FILE_MARK;
+    said[LEAST_MARK] = -ATALL_FILE_MARK;
     atall_lock(process);
-    against[1] = process->served_count >= ATALL_MOST_SERVED;
+    said[TOO_MANY] = process->served_count >= ATALL_MOST_SERVED;
+    said[NUMBER] = rank == 0 ? process->number++ : 0;
     atall_unlock(process);
-    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, against, 2, MPI_INT, MPI_MAX, comm));
-    *refused = against[0] ? &atall_disabled : against[1] ? &atall_too_many : NULL;
+    said[NO_MEMORY] = !has_memory;
+    ATALL_TRY(PMPI_Iallreduce(MPI_IN_PLACE, said, WORDS, MPI_INT, MPI_MAX, comm, &request));
+    ATALL_TRY(atall_await_first(comm, &request, process));
+    *number = said[NUMBER];
+    *refused = said[DISABLED]                            ? &atall_disabled
+               : said[MOST_MARK] != -said[LEAST_MARK]    ? &atall_other_file
+               : said[TOO_MANY]                          ? &atall_too_many
+               : said[NO_MEMORY]                         ? &atall_no_memory
+                                                         : NULL;
+    if (*refused == &atall_other_file && rank == 0 && process->verbose >= 0)
+        fprintf(stderr, "ATALL: not all ranks have the same alltoall.c: they get the library's own "
+                        "MPI_Alltoall\n");
     return MPI_SUCCESS;
 }
 
@@ -923,40 +1002,45 @@ static int atall_fill_state(struct atall_state *state, const struct atall_proces
 static int atall_make_state(struct atall_process *process, MPI_Comm user,
                             struct atall_state **made)
 {
-    MPI_Comm comm;
-    struct atall_state *state = NULL;
-    int served;
-
-    ATALL_TRY(atall_agree_to_serve(user, process, made));
-    if (*made)
-        return PMPI_Comm_set_attr(user, process->key, *made);
-    ATALL_TRY(atall_make_comm(user, &comm));
-    *made = &atall_too_many;
-    if (comm != MPI_COMM_NULL) {
-        state = (struct atall_state *)calloc(1, sizeof *state);
-        served = state != NULL;
-        ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &served, 1, MPI_INT, MPI_MIN, comm));
-        if (state) {
-            state->user = user;
-            state->comm = comm;
+    struct atall_state *state = (struct atall_state *)calloc(1, sizeof *state);
+    int served = 0, number = 0;
+    int err = atall_agree_to_serve(user, process, state != NULL, made, &number);
+    if (state)
+        state->comm = MPI_COMM_NULL;
+    if (err == MPI_SUCCESS && !*made) {
+        *made = &atall_too_many;
+        err = atall_make_comm(user, number, &state->comm);
+        if (err == MPI_SUCCESS && state->comm != MPI_COMM_NULL) {
+            err = atall_fill_state(state, process, &served);
+            *made = served ? state : &atall_no_memory;
         }
-        if (served)
-            ATALL_TRY(atall_fill_state(state, process, &served));
-        if (!served && !state)
-            PMPI_Comm_free(&comm);
-        if (!served)
-            atall_free_state(state);
-        *made = served ? state : &atall_no_memory;
     }
-    if (!(*made)->unserved)
+    if (err == MPI_SUCCESS)
+        err = PMPI_Comm_set_attr(user, process->key, *made);
+    if (err == MPI_SUCCESS && *made == state)
         atall_register(process, state);
-    return PMPI_Comm_set_attr(user, process->key, *made);
+    else if (state) {
+        atall_empty_state(state);
+        free(state);
+    }
+    return err;
 }
 
+/* What is kept with the process; NULL where nothing can be: in a program that has sessions only, and
+ * once MPI_Finalize frees what hangs on MPI_COMM_SELF. */
 static int atall_get_process(struct atall_process **process)
 {
+    int begun = 0, over = 0;
     *process = atomic_load_explicit(&atall_process, memory_order_acquire);
-    return *process ? MPI_SUCCESS : atall_make_process(process);
+    if (*process == &atall_ended)
+        *process = NULL;
+    else if (!*process) {
+        PMPI_Initialized(&begun);
+        PMPI_Finalized(&over);
+        if (begun && !over)
+            return atall_make_process(process);
+    }
+    return MPI_SUCCESS;
 }
 
 /* ---- the entry ------------------------------------------------------------------------- */
@@ -1061,15 +1145,26 @@ struct atall_choice {
     const struct atall_row *row;
     const char *why;
     size_t block_bytes;
+    bool disagrees; /* what is sent to each peer and what arrives are not as many bytes */
+    bool is_raised; /* the user's error handler knows already */
 };
+
+/* What is no type, or is not committed, is an error on the communicator if MPI_Pack finds it;
+ * functions that only ask about types would raise it on MPI_COMM_WORLD. */
+static int atall_check_type(MPI_Datatype type, MPI_Comm comm)
+{
+    char nothing = 0;
+    int position = 0;
+    return PMPI_Pack(&nothing, 0, type, &nothing, 0, &position, comm);
+}
 
 /* Whether a buffer cannot be what the library takes, which has the error to raise then: MPI_BOTTOM
  * needs a type with addresses in it. */
-static bool atall_is_wrong_buffer(const void *buffer, MPI_Datatype type)
+static bool atall_is_wrong_buffer(const void *buffer, MPI_Datatype type, MPI_Comm comm)
 {
     bool predefined = true;
-    return buffer == NULL &&
-           (atall_is_predefined(type, &predefined) != MPI_SUCCESS || predefined);
+    return buffer == NULL && (atall_check_type(type, comm) != MPI_SUCCESS ||
+                              atall_is_predefined(type, &predefined) != MPI_SUCCESS || predefined);
 }
 
 /* Whether arguments are such that tuned code can serve them. Erroneous ones are not, nor is what
@@ -1078,12 +1173,12 @@ static bool atall_takes(const void *sendbuf, int sendcount, MPI_Datatype sendtyp
                         const void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
     if (comm == MPI_COMM_NULL || recvcount <= 0 || recvtype == MPI_DATATYPE_NULL ||
-        recvbuf == MPI_IN_PLACE || atall_is_wrong_buffer(recvbuf, recvtype))
+        recvbuf == MPI_IN_PLACE || atall_is_wrong_buffer(recvbuf, recvtype, comm))
         return false;
     if (sendbuf == MPI_IN_PLACE)
         return true;
-    return sendcount > 0 && sendtype != MPI_DATATYPE_NULL &&
-           !atall_is_wrong_buffer(sendbuf, sendtype) &&
+    return sendcount >= 0 && sendtype != MPI_DATATYPE_NULL &&
+           (sendcount == 0 || !atall_is_wrong_buffer(sendbuf, sendtype, comm)) &&
            !(sendbuf == recvbuf && sendcount == recvcount && sendtype == recvtype);
 }
 
@@ -1122,19 +1217,40 @@ static int atall_copy_in_place(struct atall_state *state, const char *buffer, in
     return MPI_SUCCESS;
 }
 
-/* Choose for arguments that tuned code takes; count and type are of what arrives. */
-static int atall_choose(struct atall_process *process, struct atall_choice *choice, bool in_place,
-                        int count, MPI_Datatype type, MPI_Comm comm)
+/* The size of a type that may be wrong. */
+static int atall_size_of(MPI_Datatype type, MPI_Comm comm, struct atall_choice *choice, size_t *size)
 {
-    MPI_Count size;
+    MPI_Count bytes;
+    int err;
+    if (choice->state && type == choice->state->seen.type) {
+        *size = (size_t)choice->state->seen.size;
+        return MPI_SUCCESS;
+    }
+    err = atall_check_type(type, comm);
+    choice->is_raised = err != MPI_SUCCESS;
+    ATALL_TRY(err);
+    ATALL_TRY(PMPI_Type_size_x(type, &bytes));
+    *size = (size_t)bytes;
+    return MPI_SUCCESS;
+}
+
+/* Choose for arguments that tuned code takes. */
+static int atall_choose(struct atall_process *process, struct atall_choice *choice, bool in_place,
+                        int sendcount, MPI_Datatype sendtype, int recvcount, MPI_Datatype recvtype,
+                        MPI_Comm comm)
+{
+    size_t size, sent;
     int found;
     bool obtained = true;
     ATALL_TRY(PMPI_Comm_get_attr(comm, process->key, &choice->state, &found));
-    if (found && type == choice->state->seen.type)
-        size = choice->state->seen.size;
-    else
-        ATALL_TRY(PMPI_Type_size_x(type, &size));
-    choice->block_bytes = (size_t)count * (size_t)size;
+    if (!found)
+        choice->state = NULL;
+    ATALL_TRY(atall_size_of(recvtype, comm, choice, &size));
+    choice->block_bytes = (size_t)recvcount * size;
+    if (!in_place && (sendtype != recvtype || sendcount != recvcount)) {
+        ATALL_TRY(atall_size_of(sendtype, comm, choice, &sent));
+        choice->disagrees = (size_t)sendcount * sent != choice->block_bytes;
+    }
     if (size == 0)
         return MPI_SUCCESS; /* not a first use: other ranks may have seen so by their counts */
     if (!found)
@@ -1156,10 +1272,38 @@ static int atall_choose(struct atall_process *process, struct atall_choice *choi
     return MPI_SUCCESS;
 }
 
+/* Take part in a call of which this rank sends more to each peer, or less, than arrives: others wait
+ * for it. Each gets what both buffers have of its block, and the rest is zero. */
+static int atall_serve_in_part(const struct atall_choice *choice, const char *sendbuf,
+                               int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                               MPI_Datatype recvtype)
+{
+    const size_t n = choice->block_bytes, p = (size_t)choice->state->place.ranks;
+    struct atall_type send;
+    ATALL_TRY(atall_look_at(choice->state, sendtype, &send));
+    const size_t most = send.size > 0 ? n / (size_t)send.size : 0;
+    const int whole = most < (size_t)sendcount ? (int)most : sendcount;
+    char *blocks = n <= INT_MAX ? (char *)calloc(p, n) : NULL;
+    int err = blocks ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+    for (size_t to = 0; err == MPI_SUCCESS && to < p; to++) {
+        int position = 0;
+        err = PMPI_Pack(sendbuf + (MPI_Aint)to * sendcount * send.extent, whole, sendtype,
+                        blocks + to * n, (int)n, &position, choice->state->comm);
+    }
+    if (err == MPI_SUCCESS)
+        err = atall_run(choice->state, choice->row, blocks, (int)n, MPI_BYTE, recvbuf, recvcount,
+                        recvtype, n);
+    free(blocks);
+    return err == MPI_SUCCESS ? MPI_ERR_TRUNCATE : err;
+}
+
 /* Serve a call as it was chosen to. */
 static int atall_serve(const struct atall_choice *choice, const void *sendbuf, int sendcount,
                        MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype)
 {
+    if (choice->disagrees)
+        return atall_serve_in_part(choice, (const char *)sendbuf, sendcount, sendtype, recvbuf,
+                                   recvcount, recvtype);
     if (sendbuf == MPI_IN_PLACE) {
         ATALL_TRY(atall_copy_in_place(choice->state, (const char *)recvbuf, recvcount, recvtype,
                                       choice->block_bytes));
@@ -1187,13 +1331,14 @@ int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
                    int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
 {
     struct atall_process *process = NULL;
-    struct atall_choice choice = { NULL, NULL, "no data, or erroneous", 0 };
+    struct atall_choice choice = { .why = "no data, or erroneous" };
     int err = atall_get_process(&process);
     double begin = process && process->stats ? PMPI_Wtime() : 0.0;
 
-    if (err == MPI_SUCCESS &&
+    if (err == MPI_SUCCESS && process &&
         atall_takes(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm))
-        err = atall_choose(process, &choice, sendbuf == MPI_IN_PLACE, recvcount, recvtype, comm);
+        err = atall_choose(process, &choice, sendbuf == MPI_IN_PLACE, sendcount, sendtype,
+                           recvcount, recvtype, comm);
     if (err == MPI_SUCCESS && choice.row)
         err = atall_serve(&choice, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype);
     else if (err == MPI_SUCCESS) {
@@ -1201,7 +1346,7 @@ int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
         atall_count(process, &choice, comm, begin);
         return err; /* the library has raised it */
     }
-    if (err != MPI_SUCCESS)
+    if (err != MPI_SUCCESS && !choice.is_raised)
         PMPI_Comm_call_errhandler(comm, err);
     atall_count(process, &choice, comm, begin);
     return err;
