@@ -63,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--emulate-buffer", dest="buffer", type=size, default=32768)
     top.add_argument("--emulate-slots", dest="slots", type=count, default=1)
     top.add_argument("--hostfile", metavar="FILE")
-    top.add_argument("--launcher", choices=("hydra", "srun"), default="hydra")
+    top.add_argument("--launcher", choices=("hydra", "srun"))
     top.add_argument("--np", type=counts)
     top.add_argument("--grid", type=grid, metavar="ROWSxCOLUMNS")
     top.add_argument("--topology", metavar="FILE")

@@ -17,7 +17,14 @@ from rich.console import Console
 
 from search import install as installation
 from search.algorithm import Catalogue
-from search.cluster.hosts import Cluster, make_cluster, read_cluster, shrink, write_cluster
+from search.cluster.hosts import (
+    Cluster,
+    make_cluster,
+    read_cluster,
+    shrink,
+    tree_source,
+    write_cluster,
+)
 from search.cluster.site import Site, digest
 from search.decide import decide
 from search.decision import Decision, hashed_tree, read_decision, write_decision
@@ -115,12 +122,16 @@ def measure(
 ) -> tuple[Cluster, Tuned]:
     """Probe and tune; if the user allows it, without the hosts that fail."""
     tools = read_toolchain(place.root / "config.mk")
+
+    def say(text: str) -> None:
+        console.print(f"cluster: {text}", markup=False)
+
     while True:
         cluster, settings = read_cluster(place.cluster)
         try:
             program = build_job(tools, cluster, place, catalogue)
             cluster, tests = dilate(console, place, tools, program, begin)
-            with Site(cluster, tools, place.build) as site:
+            with Site(cluster, tools, place.build, say) as site:
                 job = probe_stage(console, site, place, site.start_job(program), tests)
                 return cluster, tune(console, site, place, catalogue, job, begin)
         except HostsFailed as failure:
@@ -218,7 +229,10 @@ def configure_cluster(
         "time_limit": options.time_limit,
         "accept_noise": options.accept_noise,
     }
+    keep_better(place, catalogue, cluster, options.fresh)
     console.print(f"cluster: {describe(cluster)}")
+    if cluster.kind == "remote":
+        console.print(f"topology: {tree_source(options, cluster)}", markup=False)
     if cluster.kind == "local":
         console.print(
             "no cluster named: tuning for this machine alone (--hostfile or --emulate name one)"
@@ -226,6 +240,18 @@ def configure_cluster(
     if options.fresh:
         place.journal.unlink(missing_ok=True)
     write_cluster(place.cluster, cluster, settings)
+
+
+def keep_better(place: Workplace, catalogue: Catalogue, cluster: Cluster, fresh: bool) -> None:
+    """See that what was tuned for a cluster is not replaced because none is named now."""
+    if cluster.kind != "local" or fresh or not place.decision.exists():
+        return
+    hosts = read_decision(place.decision, catalogue).tuned.get("hosts", [])
+    if len(hosts) > 1:
+        raise UserError(
+            f"generated/alltoall.c is tuned for {len(hosts)} hosts, and no cluster is named: name "
+            "one (--hostfile, --emulate), or --fresh tunes for this machine alone"
+        )
 
 
 def probe_stage(

@@ -1,6 +1,8 @@
 """Hosts, placement and the exact command lines of launchers."""
 
+import os
 from argparse import Namespace
+from dataclasses import replace
 
 import pytest
 
@@ -12,17 +14,22 @@ from search.cluster.hosts import (
     read_cluster,
     read_hostfile,
     slurm_hosts,
+    tree_source,
     write_cluster,
 )
 from search.cluster.launcher import hostfile_text, launch_argv, preflight
 from search.cluster.topology_file import parse_conf
+from search.decision import write_decision
 from search.errors import EnvironmentFailure, UserError
+from search.stages import keep_better
 from search.toolchain import Toolchain
+from search.workplace import Workplace
 
 TREE = parse_conf(
     "SwitchName=s0 Nodes=a,b,c Switches=s1 LinkSpeed=10\nSwitchName=s1 Nodes=d,e", "here"
 )
 TOOLS = Toolchain("mpicc", "mpiexec", ())
+TUNED = {"library": "MPICH", "ranks": 2, "fingerprint": "0"}
 
 
 def options(*words: str) -> Namespace:
@@ -45,7 +52,16 @@ def test_host_files(tmp_path):
     path = tmp_path / "hosts"
     path.write_text("# two\nn1:4  # four\n\nn0\n")
     assert read_hostfile(path) == [Host("n1", 4), Host("n0", 1)]
+    path.write_text("n[1-2]:3\nm slots=2 max_slots=4\no max-slots=2\n")
+    hosts = [Host("n1", 3), Host("n2", 3), Host("m", 2), Host("o", 1)]
+    assert read_hostfile(path) == hosts
     for text, word in (
+        ("n1 4", "slots=NUMBER"),
+        ("n1:2 slots=2", "slots=NUMBER"),
+        ("n1 slots=0", "slots"),
+        ("n1 ifhn=n1-ib", "slots=NUMBER"),
+        ("n[1-", "brackets"),
+        ("n[1-2]\nn2", "twice"),
         ("n1:x", "slots"),
         ("n1:0", "slots"),
         ("n1\nN1.org", "twice"),
@@ -58,7 +74,23 @@ def test_host_files(tmp_path):
             read_hostfile(path)
 
 
-def test_slurm_jobs():
+def test_the_source_of_the_tree_is_said(tmp_path):
+    (tmp_path / "hosts").write_text("n1\nn0\n")
+    (tmp_path / "tree").write_text("SwitchName=s Nodes=n[0-1]\n")
+    for words, said in (((), "one switch"), ((f"--topology={tmp_path}/tree",), f"{tmp_path}/tree")):
+        chosen = options(f"--hostfile={tmp_path}/hosts", *words)
+        assert tree_source(chosen, make_cluster(chosen, {})).startswith(said)
+
+
+@pytest.fixture
+def srun(tmp_path, monkeypatch):
+    """An srun that knows of no switches."""
+    (tmp_path / "srun").write_text("#!/bin/sh\n")
+    (tmp_path / "srun").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+
+def test_slurm_jobs(srun):
     environment = {"SLURM_JOB_NODELIST": "n[0-2],m", "SLURM_TASKS_PER_NODE": "2(x3),1"}
     assert slurm_hosts(environment) == [Host("n0", 2), Host("n1", 2), Host("n2", 2), Host("m", 1)]
     cluster = make_cluster(options("--launcher=srun"), environment)
@@ -83,7 +115,7 @@ def test_ranks_fill_hosts_and_a_cluster_is_read_back(tmp_path):
         read_cluster(tmp_path / "none.json")
 
 
-def test_command_lines(tmp_path):
+def test_command_lines(tmp_path, srun):
     (tmp_path / "hosts").write_text("n1:2\nn0:1\n")
     remote = make_cluster(options(f"--hostfile={tmp_path}/hosts"), {})
     settings, hosts, program = {"FI_PROVIDER": "tcp"}, tmp_path / "hosts", tmp_path / "measure"
@@ -139,3 +171,18 @@ def test_preflight_names_the_host_and_the_cure(tmp_path, monkeypatch, kind):
         return
     with pytest.raises(EnvironmentFailure, match=r"host n1 .*1 more.*ssh n1 true"):
         preflight(cluster)
+
+
+def test_a_tuned_file_is_not_replaced_because_no_cluster_is_named(tmp_path, catalogue, generic):
+    place = Workplace(tmp_path)
+    place.generated.mkdir()
+    local = make_cluster(options("--np=2"), {})
+    keep_better(place, catalogue, local, fresh=False)  # nothing is there
+    for hosts, words in (["0"], ()), (["0", "1"], ("tuned for 2 hosts", "--fresh")):
+        write_decision(place.decision, replace(generic, tuned={**TUNED, "hosts": hosts}))
+        keep_better(place, catalogue, local, fresh=True)
+        if words:
+            with pytest.raises(UserError, match=".*".join(words)):
+                keep_better(place, catalogue, local, fresh=False)
+        else:
+            keep_better(place, catalogue, local, fresh=False)

@@ -139,6 +139,7 @@ WORDS = {
     "hydra": ("=   PID 28 RUNNING AT n1\\n=   EXIT CODE: 9", ""),
     "srun": ("", "srun: error: n1: task 3: Killed"),
     "slurm": ("", "srun: error: Node failure on n1"),
+    "a cable": ("", "srun: error: n0: task 0: Killed\\nsrun: error: Node failure on n1"),
     "nobody": ("Welcome to n1!", "srun: warning: n1"),
 }
 
@@ -147,13 +148,33 @@ WORDS = {
 def test_launchers_name_the_host_on_which_a_job_ended(tmp_path, kind):
     said, error = WORDS[kind]
     introduction = '{"library": "x", "forced": [], "hosts": ["n1"], "rankings": []}'
-    script = f"echo 'atall: {introduction}'; read x; printf '{said}\\n'; echo '{error}' >&2"
+    script = f"echo 'atall: {introduction}'; read x; printf '{said}\\n'; printf '{error}\\n' >&2"
     (tmp_path / "log").write_text("srun: error: n0: task 1: Killed\n")  # of a job before
     job = Job(["sh", "-c", script], {}, tmp_path / "log")
     with pytest.raises(JobLost) as caught:
         job.ask("quiet 5", 20)
     assert caught.value.host == ("" if kind == "nobody" else "n1")
     job.kill()
+
+
+def test_the_end_of_an_allocation_is_no_hosts_fault(tmp_path):
+    introduction = '{"library": "x", "forced": [], "hosts": ["n1"], "rankings": []}'
+    over = (
+        "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-11-22T20:00:00 DUE TO TIME LIMIT"
+    )
+    script = f"echo 'atall: {introduction}'; read x; echo '{over} ***' >&2"
+    job = Job(["sh", "-c", script], {}, tmp_path / "log")
+    with pytest.raises(EnvironmentFailure, match="the Slurm allocation is over") as caught:
+        job.ask("quiet 5", 20)
+    assert not isinstance(caught.value, JobLost)
+    job.close()
+
+
+def test_what_a_job_said_last_is_quoted(tmp_path):
+    with pytest.raises(
+        JobLost, match="does not start: the job ended .'no such file: measure'.: see"
+    ):
+        Job(["sh", "-c", "echo 'no such file: measure' >&2; echo >&2"], {}, tmp_path / "log")
 
 
 def cluster_of(kind, *names, slots=1, **more):

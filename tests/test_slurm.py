@@ -4,8 +4,12 @@ import os
 
 import pytest
 
+from search.__main__ import parser
+from search.cluster.hosts import Cluster, Host, make_cluster
+from search.cluster.site import Site
 from search.cluster.slurm import TOP, job_topology, tree_of_addresses
 from search.errors import EnvironmentFailure, UserError
+from search.toolchain import Toolchain
 
 PATTERN = "switch.switch.node"
 
@@ -49,25 +53,79 @@ def test_every_host_of_the_job_is_asked(tmp_path, monkeypatch):
         monkeypatch,
         f'echo "$*" >{tmp_path}/said; for n in 1 2; do echo "s0.s$n.n$n"; echo {PATTERN}; done',
     )
-    tree = job_topology({"SLURM_TOPOLOGY_ADDR": "s0.s1.n1"}, 2)
+    tree = job_topology(2)  # in salloc nothing is in the environment but in tasks
     assert tree.hosts_below()["s0"] == {"n1", "n2"}
     assert (tmp_path / "said").read_text().split() == [
         "--nodes=2",
         "--ntasks=2",
         "--ntasks-per-node=1",
         "--input=none",
-        "printenv",
-        "SLURM_TOPOLOGY_ADDR",
-        "SLURM_TOPOLOGY_ADDR_PATTERN",
+        "sh",
+        "-c",
+        "echo",
+        '"$SLURM_TOPOLOGY_ADDR"',
+        '"$SLURM_TOPOLOGY_ADDR_PATTERN"',
     ]
-    assert job_topology({"SLURM_TOPOLOGY_ADDR": "n1"}, 2) is None
-    assert job_topology({}, 2) is None
+    fake_srun(tmp_path, monkeypatch, "echo n1; echo; echo n2 node")
+    assert job_topology(2) is None
 
 
 def test_a_failing_srun_is_one_clear_line(tmp_path, monkeypatch):
     fake_srun(tmp_path, monkeypatch, "echo 'srun: error: no allocation' >&2; exit 1")
     with pytest.raises(EnvironmentFailure, match="no allocation"):
-        job_topology({"SLURM_TOPOLOGY_ADDR": "s0.n1"}, 2)
+        job_topology(2)
     fake_srun(tmp_path, monkeypatch, "echo s0.n1 s1.s0.n2")
     with pytest.raises(EnvironmentFailure, match="--topology=FILE"):
-        job_topology({"SLURM_TOPOLOGY_ADDR": "s0.n1"}, 2)
+        job_topology(2)
+
+
+LISTS = {
+    "22.05": "printf 'MPI plugin types are...\\n\\tnone\\n\\tpmix\\n\\tpmi2\\n\\tcray_shasta\\n'",
+    "19.05": "echo 'srun: MPI types are...' >&2; echo 'srun: none' >&2; echo 'srun: pmi2' >&2",
+}
+ALONE = '{"library": "x", "forced": [], "hosts": ["n0"], "rankings": []}'
+CONNECTED = ALONE.replace('"n0"', '"n0", "n1"')
+
+
+@pytest.mark.parametrize("version", LISTS)
+@pytest.mark.parametrize("works", ["pmi2", ""])
+def test_tasks_that_are_left_alone_are_connected(tmp_path, monkeypatch, version, works):
+    """MpiDefault=none: each task is rank 0 of one."""
+    fake_srun(
+        tmp_path,
+        monkeypatch,
+        f"""
+if [ "$*" = --mpi=list ]; then {LISTS[version]}; exit; fi
+case $SLURM_MPI_TYPE in
+"{works or "no"}") echo 'atall: {CONNECTED}';;
+*) echo 'atall: {ALONE}';;
+esac
+cat >/dev/null""",
+    )
+    tree = tree_of_addresses(["s0.n0", "s0.n1"])
+    cluster = Cluster("remote", (Host("n0", 1), Host("n1", 1)), 2, tree, "srun")
+    tools, said = Toolchain("mpicc", "mpiexec", ()), []
+    with Site(cluster, tools, tmp_path, said.append) as site:
+        if works:
+            assert site.start_job(tmp_path / "measure").hosts == ["n0", "n1"]
+            assert "SLURM_MPI_TYPE=pmi2" in said[0]
+            site.start_job(tmp_path / "measure")
+            assert len(said) == 1
+        else:
+            with pytest.raises(EnvironmentFailure, match="export SLURM_MPI_TYPE=pmi2"):
+                site.start_job(tmp_path / "measure")
+
+
+def test_a_slurm_job_is_started_by_srun_unless_hosts_are_named(tmp_path, monkeypatch):
+    fake_srun(tmp_path, monkeypatch, 'echo "s0.n0"; echo "s0.n1"')
+    job = {"SLURM_JOB_NODELIST": "n[0-1]", "SLURM_TASKS_PER_NODE": "1(x2)"}
+    (tmp_path / "hosts").write_text("n0\nn1\n")
+
+    def launcher(*words, environment=job):
+        return make_cluster(parser().parse_args(["configure", *words]), environment).launcher
+
+    assert launcher() == launcher("--launcher=srun") == "srun"
+    assert launcher(f"--hostfile={tmp_path}/hosts") == launcher("--launcher=hydra") == "hydra"
+    assert launcher(environment={}) == "hydra"
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert launcher() == "hydra"

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from search.cluster import slurm
-from search.cluster.hostlist import check_name, expand, short_name
+from search.cluster.hostlist import expand, short_name
 from search.cluster.topology import FULL_FRAME, Link, Topology, alltoall_limit, single_switch
 from search.cluster.topology_file import read_topology
 from search.errors import HostsFailed, UserError
@@ -23,6 +24,8 @@ from search.measure.samples import TIMEOUT
 
 PLACEMENTS = ("switch", "interleaved", "file")
 LAUNCHERS = ("hydra", "srun")
+SLOT_WORDS = ("slots", "max_slots", "max-slots")
+"""Of Open MPI's host files; the most there may be says nothing of how many are wanted."""
 SMALLEST_BUFFER = 3000
 """Bytes: a port that cannot hold two frames passes nothing."""
 
@@ -187,7 +190,7 @@ def make_cluster(options: Any, environment: Mapping[str, str]) -> Cluster:
         tuple(ordered),
         ranks,
         topology,
-        options.launcher,
+        launcher_of(options, environment),
         options.buffer if options.emulate else 0,
         options.grid or (),
     )
@@ -197,16 +200,36 @@ def _real_topology(options: Any, environment: Mapping[str, str], names: Sequence
     """The tree of a file, else of the Slurm job, else one switch."""
     if options.topology:
         return read_topology(Path(options.topology))
-    told = slurm.job_topology(environment, len(names)) if options.launcher == "srun" else None
-    return told or single_switch(names)
+    asks = launcher_of(options, environment) == "srun"
+    return (slurm.job_topology(len(names)) if asks else None) or single_switch(names)
+
+
+def launcher_of(options: Any, environment: Mapping[str, str]) -> str:
+    """Who starts jobs: whom the options name, else srun in a Slurm job whose hosts it is to take,
+    else Hydra."""
+    if options.launcher:
+        return str(options.launcher)
+    has_hosts = options.emulate or options.hostfile
+    in_job = environment.get("SLURM_JOB_NODELIST") and shutil.which("srun")
+    return "srun" if in_job and not has_hosts else "hydra"
+
+
+def tree_source(options: Any, cluster: Cluster) -> str:
+    """Where the switch tree came from, for people."""
+    if options.topology:
+        return str(options.topology)
+    if cluster.topology == single_switch([host.name for host in cluster.hosts]):
+        return "one switch, since nothing says otherwise (--topology=FILE does)"
+    return f"{slurm.SOURCE} of the Slurm job"
 
 
 def _real_hosts(options: Any, environment: Mapping[str, str]) -> tuple[str, list[Host]]:
     if options.hostfile:
         return "remote", read_hostfile(Path(options.hostfile))
-    if environment.get("SLURM_JOB_NODELIST") and options.launcher == "srun":
+    launcher = launcher_of(options, environment)
+    if environment.get("SLURM_JOB_NODELIST") and launcher == "srun":
         return "remote", slurm_hosts(environment)
-    if options.launcher == "srun":
+    if launcher == "srun":
         raise UserError("--launcher=srun: no Slurm job here: run configure in salloc or sbatch")
     return "local", [
         Host(short_name(os.uname().nodename), _wanted_ranks(options) or os.cpu_count() or 1)
@@ -219,7 +242,8 @@ def _wanted_ranks(options: Any) -> int:
 
 
 def read_hostfile(path: Path) -> list[Host]:
-    """Hydra's host file: ``host`` or ``host:slots`` a line, ``#`` begins a comment."""
+    """Hosts and their slots, a line each: ``host:slots`` as Hydra has it, ``host slots=4`` as Open
+    MPI has it, or ``host``; hosts may be a list such as ``n[1-4]``. ``#`` begins a comment."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -231,13 +255,20 @@ def read_hostfile(path: Path) -> list[Host]:
         if not words:
             continue
         where = f"{path}:{number}"
-        name, _, slots = words[0].partition(":")
-        check_name(name, where)
+        names, colon, slots = words[0].partition(":")
+        for word in words[1:]:
+            key, equals, value = word.partition("=")
+            if key not in SLOT_WORDS or not equals or colon:
+                raise UserError(
+                    f"{where}: {word[:40]!r} found where slots=NUMBER or nothing is expected"
+                )
+            slots = value if key == "slots" else slots
         if not re.fullmatch(r"[1-9]\d{0,4}", slots or "1"):
             raise UserError(f"{where}: {slots[:40]!r} found where a number of slots is expected")
-        if short_name(name) in hosts:
-            raise UserError(f"{where}: host {name} is listed twice: use host:slots")
-        hosts[short_name(name)] = Host(name, int(slots or 1))
+        for name in expand(names, where):
+            if short_name(name) in hosts:
+                raise UserError(f"{where}: host {name} is listed twice: use host:slots")
+            hosts[short_name(name)] = Host(name, int(slots or 1))
     if not hosts:
         raise UserError(f"{path}: no host found: lines such as node1:4 are expected")
     return list(hosts.values())

@@ -134,10 +134,11 @@ def preflight(cluster: Cluster) -> None:
     if failures:
         host, why = next(iter(failures.items()))
         others = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+        cure = f"'ssh {host} true' must work without a password"
+        if "host key" in why.lower():
+            cure = f"'ssh-keyscan {host} >> ~/.ssh/known_hosts' if you trust this network"
         raise HostsFailed(
-            f"host {host} cannot be used{others}: {why}; "
-            f"'ssh {host} true' must work without a password, or --allow-shrink",
-            tuple(failures),
+            f"host {host} cannot be used{others}: {why}; {cure}, or --allow-shrink", tuple(failures)
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -12,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from search.cluster import netns
+from search.cluster import netns, slurm
 from search.cluster.emulation import Emulation
 from search.cluster.health import Health
 from search.cluster.hostlist import name_hash, short_name
@@ -39,9 +40,17 @@ MPI_SETTINGS = ("MPIR_", "MPICH_", "FI_", "UCX_", "HYDRA_")
 class Site:
     """Context manager: between entry and exit jobs can be started on the cluster."""
 
-    def __init__(self, cluster: Cluster, tools: Toolchain, build: Path) -> None:
-        self.cluster, self.tools, self.build = cluster, tools, build
+    def __init__(
+        self,
+        cluster: Cluster,
+        tools: Toolchain,
+        build: Path,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """``say`` is told in one line what the user should know of how jobs are started."""
+        self.cluster, self.tools, self.build, self._say = cluster, tools, build, say
         self.emulation: Emulation | None = None
+        self._slurm_settings: dict[str, str] = {}
         self._stack = ExitStack()
         self._environment = self._job_environment()
         self._started = False
@@ -126,15 +135,23 @@ class Site:
         argv = launch_argv(
             self.cluster, self.tools, hostfile, program, self._environment, self.emulation
         )
-        environment = dict(os.environ)
+        environment = {**os.environ, **self._slurm_settings}
         if self.cluster.launcher == "srun":
             listed = self.build / "srun-hosts"
             write_whole(listed, "\n".join(self.cluster.host_of_rank()) + "\n")
             environment["SLURM_HOSTFILE"] = str(listed)
         left = partial(sweep_hosts, self.cluster, program)
         sweep = self.emulation.kill_all if self.emulation else left
-        job = Job(argv, environment, self.build / "job.log", sweep)
-        self._stack.callback(job.kill)
+
+        def start(settings: Mapping[str, str]) -> Job:
+            job = Job(argv, {**environment, **settings}, self.build / "job.log", sweep)
+            self._stack.callback(job.kill)
+            return job
+
+        job = start({})
+        if self.cluster.launcher == "srun" and self.cluster.ranks > 1 and len(job.hosts) == 1:
+            job.kill()
+            job = self._start_connected(start)
         wanted = [short_name(name) for name in self.cluster.host_of_rank()]
         if self.cluster.kind != "local" and [short_name(name) for name in job.hosts] != wanted:
             job.kill()
@@ -144,6 +161,25 @@ class Site:
         if self.cluster.grid:
             job.choose_grid(*self.cluster.grid)
         return job
+
+    def _start_connected(self, start: Callable[[Mapping[str, str]], Job]) -> Job:
+        """A job of srun whose tasks know of each other, where Slurm's default leaves each alone."""
+        for kind in slurm.mpi_types():
+            settings = {slurm.MPI_TYPE: kind}
+            with contextlib.suppress(JobLost):
+                job = start(settings)
+                if len(job.hosts) > 1:
+                    self._slurm_settings = settings
+                    self._say(
+                        "srun leaves each task alone here, and connects them with "
+                        f"{slurm.MPI_TYPE}={kind}: set it for your programs, too"
+                    )
+                    return job
+                job.kill()
+        raise EnvironmentFailure(
+            f"srun leaves each task alone: export {slurm.MPI_TYPE}=pmi2, or another that 'srun "
+            "--mpi=list' names and this MPI library knows"
+        )
 
     def fingerprint(self, library: str, timing: str) -> dict[str, object]:
         """All on which measurements depend: another value of any field makes them stale."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterable, Mapping
 
@@ -13,12 +14,14 @@ SOURCE = "SLURM_TOPOLOGY_ADDR"
 TOP = "slurm-top"
 """Stands above the highest switches, which Slurm's addresses leave out where there are several."""
 SRUN_SECONDS = 60
+MPI_TYPE = "SLURM_MPI_TYPE"
+"""What srun reads as its option --mpi."""
 
 
 def ask_addresses(hosts: int) -> list[str]:
     """One line ``address pattern`` from each host of the job; they differ from host to host."""
     argv = ["srun", f"--nodes={hosts}", f"--ntasks={hosts}", "--ntasks-per-node=1", "--input=none"]
-    argv += ["printenv", SOURCE, f"{SOURCE}_PATTERN"]
+    argv += ["sh", "-c", f'echo "${SOURCE}" "${SOURCE}_PATTERN"']  # only tasks have them
     try:
         done = subprocess.run(
             argv, capture_output=True, text=True, timeout=SRUN_SECONDS, check=False
@@ -31,6 +34,22 @@ def ask_addresses(hosts: int) -> list[str]:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise EnvironmentFailure(f"srun cannot ask the hosts for {SOURCE}: {reason}")
     return done.stdout.split()
+
+
+def mpi_types() -> list[str]:
+    """The ways in which srun here can tell an MPI's tasks of each other, the most usual first."""
+    try:
+        done = subprocess.run(
+            ["srun", "--mpi=list"],
+            capture_output=True,
+            text=True,
+            timeout=SRUN_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    found = re.findall(r"\b(pmi2|pmix(?:_v\d+)?)\b", done.stdout + done.stderr)
+    return sorted(dict.fromkeys(found))
 
 
 def tree_of_addresses(words: Iterable[str]) -> Topology | None:
@@ -68,11 +87,8 @@ def _line(name: str, nodes: Mapping[str, set[str]], children: Mapping[str, set[s
     )
 
 
-def job_topology(environment: Mapping[str, str], hosts: int) -> Topology | None:
+def job_topology(hosts: int) -> Topology | None:
     """The switches above the hosts of this job, if Slurm was told of any."""
-    address = environment.get(SOURCE, "")
-    if "." not in address:
-        return None
     try:
         return tree_of_addresses(ask_addresses(hosts))
     except UserError as error:

@@ -24,11 +24,18 @@ STOP_SECONDS = 2.0
 
 
 ENDED_ON = (
+    re.compile(rb"srun: error: Node failure on ([\w.-]+)"),  # then all tasks end, on every host
     re.compile(rb"PID \d+ RUNNING AT ([\w.-]+)"),  # Hydra, on standard output
     re.compile(rb"srun: error: ([\w.-]+): task"),
-    re.compile(rb"srun: error: Node failure on ([\w.-]+)"),
 )
-"""How launchers name the host of the process that ended first."""
+"""How launchers name the host on which the job came to its end, the surest word first."""
+ALLOCATION_OVER = re.compile(
+    rb"DUE TO TIME LIMIT|allocation .*has been revoked|Invalid job id|job .*has expired",
+    re.IGNORECASE,
+)
+"""What Slurm says of a job whose time is over."""
+MOST_QUOTED = 200
+"""Characters of a line of the log."""
 MOST_WORDS = 1 << 16
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
@@ -86,7 +93,7 @@ class Job:
                 answer = self._answer(time.monotonic() + START_SECONDS)
         except JobLost as error:
             self.kill()
-            why = f"the MPI job does not start: {error.why}: see {log}"
+            why = f"the MPI job does not start: {error.why}{self._last_words()}: see {log}"
             raise JobLost(why, error.host, error.silent) from error
         except BaseException:
             self.kill()
@@ -141,17 +148,33 @@ class Job:
             assert self._process.stdout
             chunk = os.read(self._process.stdout.fileno(), 1 << 16)
             if not chunk:
+                if ALLOCATION_OVER.search(self._said()):
+                    raise EnvironmentFailure(
+                        "the Slurm allocation is over: run configure again in another one, it goes "
+                        "on where it stopped"
+                    )
                 raise JobLost("the job ended", self._ended_on())
             self._buffer += chunk
 
     def _ended_on(self) -> str:
         """The host on which the job came to its end, if the launcher named it."""
-        words = self._words
+        said = self._said()
+        found = (pattern.search(said) for pattern in ENDED_ON)
+        return next((match[1].decode() for match in found if match), "")
+
+    def _said(self) -> bytes:
+        """What the launcher and the ranks said, but for answers."""
+        said = self._words
         with contextlib.suppress(OSError), open(self._log, "rb") as log:
             log.seek(self._log_begin)
-            words += log.read(MOST_WORDS)
-        found = (pattern.search(words) for pattern in ENDED_ON)
-        return next((match[1].decode() for match in found if match), "")
+            said += log.read(MOST_WORDS)
+        return said
+
+    def _last_words(self) -> str:
+        """The last line of that, to be quoted behind what happened; nothing if there is none."""
+        lines = [line.strip() for line in self._said().decode(errors="replace").splitlines()]
+        last = next((line for line in reversed(lines) if re.search(r"\w", line)), "")
+        return f" ({last[:MOST_QUOTED]!r})" if last else ""
 
     def close(self) -> None:
         """Ask the job to end; kill it if it does not within STOP_SECONDS."""
@@ -160,7 +183,7 @@ class Job:
         try:
             self.ask("quit", STOP_SECONDS)
             self._process.wait(STOP_SECONDS)
-        except (JobLost, subprocess.TimeoutExpired):
+        except (EnvironmentFailure, subprocess.TimeoutExpired):
             self.kill()
         else:
             self._release()
