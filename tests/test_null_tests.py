@@ -120,3 +120,9 @@ def test_the_watch_sees_what_processors_do():
     assert watch.stalled_since(2.2) == pytest.approx(0.4)
     watch._stalls = [(1.0, 1.03)]
     assert watch.stall == 0.0
+
+
+def test_where_processors_are_short_is_said():
+    assert not GOOD.is_disturbed
+    for changes in ({"others": 0.3}, {"stall": 0.02}, {"cores": 1}):
+        assert worse(**changes).is_disturbed

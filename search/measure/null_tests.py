@@ -9,6 +9,7 @@ at all, a hypervisor or somebody's real-time process, is watched and taken out o
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ LEAST_ALLTOALL = 0.80
 MOST_PROCESSOR = 0.75
 OTHERS = 0.2
 """Share of the processors that somebody else has, from which on how busy they are tells nothing."""
+LEAST_CORES = 2
 LONGEST_STALL = 0.5
 """Of TCP's shortest time-out: a machine that stands still for longer makes TCP send again."""
 BETTER = 1.05
@@ -49,7 +51,8 @@ class NullTests:
     what the wires allow while this machine ran at all: of one flow, of the slowest of flows from
     every rank to the next at once, and of an all-to-all in phases; ``processors`` is how busy they
     were in it, ``others`` while all ranks were idle, ``steal`` what the hypervisor gave to others;
-    ``stall`` is how long the machine stands still, in seconds."""
+    ``stall`` is how long the machine stands still, in seconds; ``cores`` are the processors that
+    there are for all hosts."""
 
     flow: float
     shift: float
@@ -58,6 +61,7 @@ class NullTests:
     others: float
     steal: float
     stall: float
+    cores: int = 2
 
     def troubles(self, timeout: float) -> list[str]:
         """Why the cluster cannot be believed; ``timeout`` is TCP's shortest there, in seconds."""
@@ -76,8 +80,9 @@ class NullTests:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether somebody else has the processors, all the time or now and then."""
-        return self.others >= OTHERS or self.stall > 0
+        """Whether processors are short: somebody else has them, all the time or now and then, or
+        there is but one, on which a message between two hosts is all work and no waiting."""
+        return self.others >= OTHERS or self.stall > 0 or self.cores < LEAST_CORES
 
     def is_stalling(self, timeout: float) -> bool:
         """Whether the machine stands still for so long that TCP sends again."""
@@ -140,6 +145,7 @@ def null_tests(cluster: Cluster, job: Job) -> NullTests:
         idle.busy,
         sum(w.steal * w.elapsed for w in watches) / sum(w.elapsed for w in watches),
         statistics.median_low(w.stall for w in watches),
+        len(os.sched_getaffinity(0)),
     )
 
 
