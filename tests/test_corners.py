@@ -139,7 +139,8 @@ def test_the_mark_of_a_file_is_its_own(catalogue, generic):
 def test_ranks_without_the_file_are_named_as_the_likely_cause(tools, program, text, tmp_path):
     plain = tmp_path / "plain.c"
     plain.write_text(
-        "#define _GNU_SOURCE\n#include <mpi.h>\n#define ATALL_Alltoall MPI_Alltoall\n#define ATALL_SOURCE <stdbool.h>\n"
+        "#define _GNU_SOURCE\n#include <mpi.h>\n"
+        "#define ATALL_Alltoall MPI_Alltoall\n#define ATALL_SOURCE <stdbool.h>\n"
         f'#include "{ROOT / "tests" / "corners.c"}"\n'
     )
     without = compiled(tools, tmp_path / "plain", [plain], *FLAGS, "-pthread")
