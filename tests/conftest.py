@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from search.algorithm import Catalogue  # noqa: E402
-from search.decision import Decision, read_decision  # noqa: E402
+from search.cluster.topology_file import parse_conf  # noqa: E402
+from search.decision import Decision, hashed_tree, read_decision  # noqa: E402
 from search.emission import emit_c, emit_h  # noqa: E402
 from search.toolchain import TEMPLATES, Toolchain, read_toolchain  # noqa: E402
 from search.workplace import GENERIC  # noqa: E402
@@ -65,6 +67,19 @@ def every_body(catalogue: Catalogue, generic: Decision) -> dict[str, str]:
     """The emitted files with all bodies, as the measuring job has them, by name."""
     text = emit_c(generic, catalogue, TEMPLATES, all_bodies=True)
     return {"alltoall.c": text, "alltoall.h": emit_h(TEMPLATES)}
+
+
+TREE = """
+SwitchName=s0 Nodes=h[0-1] LinkSpeed=1
+SwitchName=s1 Nodes=h[2-3] Switches=s0 LinkSpeed=1
+"""
+
+
+@pytest.fixture(scope="session")
+def whole(catalogue: Catalogue, generic: Decision) -> str:
+    """The emitted file with all that there may be in it: bodies, a tree of h0 to h3, leaders."""
+    tree = hashed_tree(parse_conf(TREE, "here"))
+    return emit_c(replace(generic, tree=tree), catalogue, TEMPLATES, all_bodies=True)
 
 
 @pytest.fixture(scope="session")

@@ -37,6 +37,8 @@ static void *counted_calloc(size_t count, size_t bytes)
     return calloc(count, bytes);
 }
 
+#include "made_up_hosts.h"
+
 #define malloc counted_malloc
 #define calloc counted_calloc
 #include ATALL_SOURCE

@@ -4,43 +4,25 @@ import os
 import re
 import signal
 import subprocess
-from dataclasses import replace
 
 import pytest
 
-from search.cluster.topology_file import parse_conf
-from search.decision import hashed_tree
 from search.emission import emit_c, emit_h
 from search.toolchain import TEMPLATES
 
 from .conftest import ROOT
-from .ways import FLAGS, compiled, run
-
-TREE = (
-    "SwitchName=s0 Nodes=h[0-1] LinkSpeed=1\nSwitchName=s1 Nodes=h[2-3] Switches=s0 LinkSpeed=1\n"
-)
-LED = {"ATALL_FORCE": "ring(sync=none,leaders=1)", "CORNERS_PER_HOST": "2"}
-TABLES = {
-    "as it is": {},
-    "phased": {"ATALL_FORCE": "phased(sync=sender,segment=0,depth=1)"},
-    "bruck": {"ATALL_FORCE": "bruck(radix=2)"},
-    "gather_scatter": {"ATALL_FORCE": "gather_scatter"},
-    "leaders": LED,
-}
+from .ways import FLAGS, TABLES, compiled, run
 
 
 @pytest.fixture(scope="module")
-def text(catalogue, generic):
-    """The emitted file with all bodies, tree and leaders, that soon says what it waits for."""
-    tree = hashed_tree(parse_conf(TREE, "here"))
-    whole = emit_c(replace(generic, tree=tree), catalogue, TEMPLATES, all_bodies=True)
+def text(whole):
+    """The emitted file with everything, that soon says what it waits for."""
     assert "patience = 10.0" in whole
     return whole.replace("patience = 10.0", "patience = 0.5")
 
 
 def build(tools, folder, text, name="corners", *options):
     """The program of checks around an emitted file."""
-    (folder / f"{name}.h").write_text("")
     (folder / "alltoall.h").write_text(emit_h(TEMPLATES))
     (folder / f"{name}-subject.c").write_text(text)
     options = [*options, "-pthread", f"-I{folder}", f'-DATALL_SOURCE="{name}-subject.c"']
@@ -70,16 +52,63 @@ def test_a_corner(tools, program, table, words):
     assert "fine" in run(tools, 4, program, *words, **TABLES[table])
 
 
-@pytest.mark.parametrize("left", range(4))
+FEW = {("as it is", 0), ("leaders", 1)}
+"""Kinds of row, and how many communicators can still be made: one for leaders is missing then."""
+
+
 @pytest.mark.parametrize(
-    "table",
+    ("table", "left"),
     [
-        pytest.param(t, marks=() if t in ("as it is", "leaders") else pytest.mark.full)
+        pytest.param(t, n, marks=() if (t, n) in FEW else pytest.mark.full)
         for t in TABLES
+        for n in range(4)
     ],
 )
 def test_communicators_may_end(tools, program, table, left):
     assert "fine" in run(tools, 4, program, "ids", left, seconds=600, **TABLES[table])
+
+
+LSAN = "leak:libmpi\nleak:libfabric\nleak:libuc\nleak:libhwloc\n"
+"""The MPI library's own leaks are not ours."""
+
+
+def leaks(tools, folder, text, table, *words):
+    """What the leak sanitizer says of a check."""
+    options = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover")
+    program = folder / "leaks"
+    if not program.exists():
+        build(tools, folder, text, "leaks", *options)
+    (folder / "lsan").write_text(LSAN)
+    settings = {
+        "ASAN_OPTIONS": "detect_leaks=1",
+        "LSAN_OPTIONS": f"suppressions={folder}/lsan:print_suppressions=0",
+        "UCX_MEM_EVENTS": "n",
+    }
+    try:
+        return run(tools, 4, program, *words, **settings, **TABLES[table])
+    except AssertionError as error:
+        if "LeakSanitizer has encountered a fatal error" in str(error):
+            pytest.skip("the leak sanitizer does not run here")
+        return str(error)
+
+
+@pytest.fixture(scope="module")
+def sanitized(tmp_path_factory):
+    return tmp_path_factory.mktemp("leaks")
+
+
+@pytest.mark.parametrize("words", [["call"], ["deleted", 1], ["outlive"], ["sides"]], ids=str)
+@pytest.mark.parametrize("table", ["phased", "leaders"])
+def test_nothing_leaks(tools, text, sanitized, table, words):
+    said = leaks(tools, sanitized, text, table, *words)
+    assert "fine" in said and "LeakSanitizer" not in said, said
+
+
+def test_a_leak_is_found(tools, text, tmp_path):
+    assert "    free(state->rankings);" in text
+    mutant = text.replace("    free(state->rankings);", "    state->rankings = NULL;")
+    said = leaks(tools, tmp_path, mutant, "phased", "call")
+    assert "LeakSanitizer: detected memory leaks" in said
 
 
 def test_another_threads_errors_are_raised(tools, program):

@@ -8,7 +8,7 @@ from search.emission import emit_c, emit_h
 from search.toolchain import TEMPLATES
 
 from .conftest import ROOT
-from .ways import FLAGS, WAYS, build_ways, compiled, run, stats, try_way
+from .ways import FLAGS, TABLES, WAYS, build_ways, compiled, run, stats, try_way
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +37,26 @@ def folder(tools, catalogue, generic, tmp_path_factory):
 )
 def test_a_program_may(tools, folder, ranks, words):
     assert "fine" in run(tools, ranks, folder / "drop_in", *words)
+
+
+@pytest.fixture(scope="module")
+def every_row(tools, whole, tmp_path_factory):
+    """The program of checks around a file with every kind of row."""
+    place = tmp_path_factory.mktemp("every-row")
+    (place / "alltoall.c").write_text(whole)
+    (place / "alltoall.h").write_text(emit_h(TEMPLATES))
+    options = ["-pthread", f"-I{place}", '-DATALL_SOURCE="alltoall.c"']
+    return compiled(tools, place / "drop_in", [ROOT / "tests" / "drop_in.c"], *FLAGS, *options)
+
+
+@pytest.mark.parametrize(
+    "words", [["communicators", 420], ["cycles", 100], ["threads", 20], ["heap", 20]], ids=str
+)
+@pytest.mark.parametrize(
+    "table", [pytest.param(t, marks=() if t == "leaders" else pytest.mark.full) for t in TABLES]
+)
+def test_a_program_may_with_every_kind_of_row(tools, every_row, table, words):
+    assert "fine" in run(tools, 4, every_row, *words, seconds=600, **TABLES[table])
 
 
 FOREIGN = "called_from_lib:libmpi.so.12\ncalled_from_lib:libmpich.so.12\n"

@@ -22,6 +22,14 @@ from search.toolchain import TEMPLATES, Toolchain
 
 TESTS = Path(__file__).resolve().parent
 FLAGS = ["-std=c11", "-O1", "-Wall", "-Wextra", "-fPIC"]
+TABLES = {
+    "as it is": {},
+    "phased": {"ATALL_FORCE": "phased(sync=sender,segment=0,depth=1)"},
+    "bruck": {"ATALL_FORCE": "bruck(radix=2)"},
+    "gather_scatter": {"ATALL_FORCE": "gather_scatter"},
+    "leaders": {"ATALL_FORCE": "ring(sync=none,leaders=1)", "RANKS_PER_HOST": "2"},
+}
+"""Kinds of row, and what has a file with all of them serve calls by one."""
 WAYS = ("object", "static", "shared", "preload", "wrap")
 WRAPPERS = {"C": "mpicc", "C++": "mpicxx", "Fortran": "mpifort"}
 PYTHON = """\

@@ -1,0 +1,23 @@
+/*
+ * Hosts that are not there, for the file under test: h0, h1, ... with so many ranks each as
+ * RANKS_PER_HOST says, one if it does not.
+ */
+#ifndef MADE_UP_HOSTS_H
+#define MADE_UP_HOSTS_H
+
+#include <mpi.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int made_up_processor_name(char *name, int *length)
+{
+    const char *per_host = getenv("RANKS_PER_HOST");
+    int rank;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    *length = sprintf(name, "h%d", rank / (per_host ? atoi(per_host) : 1));
+    return MPI_SUCCESS;
+}
+#define PMPI_Get_processor_name made_up_processor_name
+
+#endif
