@@ -18,6 +18,7 @@ from search.cluster.hosts import (
     write_cluster,
 )
 from search.cluster.launcher import hostfile_text, launch_argv, preflight
+from search.cluster.site import misplaced
 from search.cluster.topology_file import parse_conf
 from search.decision import write_decision
 from search.errors import EnvironmentFailure, UserError
@@ -52,6 +53,8 @@ def test_host_files(tmp_path):
     path = tmp_path / "hosts"
     path.write_text("# two\nn1:4  # four\n\nn0\n")
     assert read_hostfile(path) == [Host("n1", 4), Host("n0", 1)]
+    path.write_text("10.0.0.1\n10.0.0.2:2\n")
+    assert read_hostfile(path) == [Host("10.0.0.1", 1), Host("10.0.0.2", 2)]
     path.write_text("n[1-2]:3\nm slots=2 max_slots=4\no max-slots=2\n")
     hosts = [Host("n1", 3), Host("n2", 3), Host("m", 2), Host("o", 1)]
     assert read_hostfile(path) == hosts
@@ -61,10 +64,12 @@ def test_host_files(tmp_path):
         ("n1 slots=0", "slots"),
         ("n1 ifhn=n1-ib", "slots=NUMBER"),
         ("n[1-", "brackets"),
-        ("n[1-2]\nn2", "twice"),
+        ("n[1-2]\nn2", "twice: use host:slots"),
+        ("n1.a.org\nn1.b.org", "n1.b.org and n1.a.org are one host to MPI"),
         ("n1:x", "slots"),
         ("n1:0", "slots"),
-        ("n1\nN1.org", "twice"),
+        ("n1\nN1.org", "one host to MPI"),
+        ("n1\nN1", "twice: use host:slots"),
         ("-o", "not a name"),
         ("", "no host"),
         ("$(id)", "not a name"),
@@ -80,6 +85,21 @@ def test_the_source_of_the_tree_is_said(tmp_path):
     for words, said in (((), "one switch"), ((f"--topology={tmp_path}/tree",), f"{tmp_path}/tree")):
         chosen = options(f"--hostfile={tmp_path}/hosts", *words)
         assert tree_source(chosen, make_cluster(chosen, {})).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "said"),
+    [
+        (["10.0.0.1", "10.0.0.2"], ["n1", "n2"], "host 10.0.0.1 calls itself n1"),
+        (["n1-ib", "n1-ib", "n2-ib"], ["n1", "n1", "n2"], "host n1-ib calls itself n1"),
+        (["n1", "n2"], ["n2", "n1"], "not placed as asked"),
+        (["a1", "a2"], ["n1", "n1"], "not placed as asked"),
+        (["a1", "a1"], ["n1", "n2"], "not placed as asked"),
+        (["n1", "n2"], ["n3"], "not placed as asked"),
+    ],
+)
+def test_hosts_with_other_names_for_themselves_are_told_from_ranks_elsewhere(wanted, found, said):
+    assert said in misplaced(wanted, found)
 
 
 @pytest.fixture

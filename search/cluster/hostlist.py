@@ -8,6 +8,7 @@ from search.errors import UserError
 
 MOST_HOSTS = 65536
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
+_ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}\Z")
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?\Z")
 
@@ -22,7 +23,10 @@ def check_name(name: str, where: str) -> str:
 
 
 def short_name(host: str) -> str:
-    """The name by which a host is known everywhere: lower case, without its domain."""
+    """The name by which a host is known everywhere: lower case, without its domain; an address
+    (IPv4) is no name with a domain."""
+    if _ADDRESS.match(host):
+        return host
     return host.split(".", 1)[0].lower()
 
 

@@ -267,7 +267,13 @@ def read_hostfile(path: Path) -> list[Host]:
             raise UserError(f"{where}: {slots[:40]!r} found where a number of slots is expected")
         for name in expand(names, where):
             if short_name(name) in hosts:
-                raise UserError(f"{where}: host {name} is listed twice: use host:slots")
+                known = hosts[short_name(name)].name
+                raise UserError(
+                    f"{where}: host {name} is listed twice: use host:slots"
+                    if known.lower() == name.lower()
+                    else f"{where}: {name} and {known} are one host to MPI, whose names end at the "
+                    "first dot, so it is listed twice"
+                )
             hosts[short_name(name)] = Host(name, int(slots or 1))
     if not hosts:
         raise UserError(f"{path}: no host found: lines such as node1:4 are expected")

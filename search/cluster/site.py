@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -155,9 +155,7 @@ class Site:
         wanted = [short_name(name) for name in self.cluster.host_of_rank()]
         if self.cluster.kind != "local" and [short_name(name) for name in job.hosts] != wanted:
             job.kill()
-            raise EnvironmentFailure(
-                f"ranks are not placed as asked: rank 0.. on {job.hosts[:8]}, not {wanted[:8]}"
-            )
+            raise EnvironmentFailure(misplaced(wanted, [short_name(name) for name in job.hosts]))
         if self.cluster.grid:
             job.choose_grid(*self.cluster.grid)
         return job
@@ -206,6 +204,24 @@ class Site:
         if cluster.grid:
             fields["grid"] = [*cluster.grid]
         return fields
+
+
+def misplaced(wanted: Sequence[str], found: Sequence[str]) -> str:
+    """Why ranks are on other hosts than they were ``wanted``, rank by rank: those have other names
+    for themselves, or the launcher did as it liked."""
+    names = dict(zip(wanted, found))
+    is_renamed = (
+        len(wanted) == len(found)
+        and [names[host] for host in wanted] == list(found)
+        and set(wanted).isdisjoint(found)
+        and len(set(found)) == len(names)
+    )
+    if is_renamed:
+        return (
+            f"host {wanted[0]} calls itself {found[0]}: name hosts as they do themselves, in "
+            "the host file and the topology"
+        )
+    return f"ranks are not placed as asked: rank 0.. on {list(found[:8])}, not {list(wanted[:8])}"
 
 
 def digest(fields: Mapping[str, object]) -> str:
