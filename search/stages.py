@@ -29,7 +29,7 @@ from search.cluster.site import Site, digest
 from search.decide import decide
 from search.decision import Decision, hashed_tree, read_decision, write_decision
 from search.emission import emit_c, emit_h
-from search.errors import EnvironmentFailure, HostsFailed, UserError
+from search.errors import EnvironmentFailure, HostsFailed, Interrupted, UserError
 from search.families import compare_families
 from search.files import read_object, write_whole
 from search.measure import bench as benchmark
@@ -110,11 +110,24 @@ def run(options: Namespace, root: Path) -> None:
     elif options.stage == "configure":
         configure_cluster(console, options, place, catalogue)
         cluster, tuned = measure(console, place, catalogue, begin, options.allow_shrink)
+        if not tuned.anything:
+            end_too_early(console, place, catalogue)
         decision = decide_stage(place, catalogue, tuned)
         emit_stage(console, place, catalogue)
         summary(console, cluster, decision, tuned)
     else:
         cluster_stage(console, place, catalogue, options, begin)
+
+
+def end_too_early(console: Console, place: Workplace, catalogue: Catalogue) -> None:
+    """The time limit came before anything was timed: leave an untuned file if there is none."""
+    was_there = (place.generated / "alltoall.c").exists()
+    if not was_there:
+        emit_generic(console, place, catalogue)
+    raise Interrupted(
+        "the time limit came before anything was timed: generated/alltoall.c is "
+        f"{'as it was' if was_there else 'untuned'}; run configure again with more --time-limit="
+    )
 
 
 def measure(

@@ -38,10 +38,11 @@ CHOOSE_PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Tuned:
-    """How a tuning ended: whether the search came to its end, what is uncertain, and which noise
-    the user accepted."""
+    """How a tuning ended: whether the search came to its end, and timed anything; what is
+    uncertain, and which noise the user accepted."""
 
     finished: bool
+    anything: bool
     uncertain: tuple[str, ...]
     noise: tuple[str, ...]
 
@@ -107,7 +108,11 @@ def tune(
         + too_early,
         markup=False,
     )
-    return Tuned(not too_early, uncertain(cells, tasks), tuple(dict.fromkeys(runner.noise)))
+    native = tasks[0].variants[0].label
+    anything = any(record.label == native and record.sample for record in journal.records)
+    return Tuned(
+        not too_early, anything, uncertain(cells, tasks), tuple(dict.fromkeys(runner.noise))
+    )
 
 
 def make_runner(

@@ -248,8 +248,15 @@ def test_a_time_limit_is_kept_and_what_is_open_is_said(tools, emulation, tmp_pat
     done = configure(
         tools, tmp_path, "--emulate=tiny.conf", "--time-limit=1", "--fresh", "--accept-noise"
     )
-    assert done.returncode == 1
-    assert "--time-limit=" in done.stderr
+    assert done.returncode == 4
+    assert "alltoall.c is as it was" in done.stderr and "--time-limit=" in done.stderr
+    assert (tmp_path / "generated" / "alltoall.c").read_text() == text
+    (tmp_path / "new").mkdir()
+    words = ("--emulate=../tiny.conf", "--time-limit=1", "--accept-noise")
+    done = configure(tools, tmp_path / "new", *words)
+    assert done.returncode == 4
+    assert "alltoall.c is untuned" in done.stderr
+    assert "untuned" in (tmp_path / "new" / "generated" / "alltoall.c").read_text()[:600]
 
 
 @pytest.mark.full
