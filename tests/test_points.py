@@ -1,14 +1,18 @@
 """Point-to-point parameters: what is inferred from times, and a real job's."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
+from search.cluster.hosts import Cluster, Host
 from search.cluster.topology import FULL_FRAME
+from search.cluster.topology_file import parse_conf
 from search.measure import messages as subject
 from search.measure.messages import agreed, line, measure_points, mode_of, pattern, quietest
 from search.measure.points import MODES, Burst, Point, as_json, changes, of_json
+from search.measure.probe import wrong_speeds
 from search.measure.samples import Interval
 from search.toolchain import TEMPLATES
 from search.workplace import Workplace, start_job
@@ -66,6 +70,27 @@ def test_spikes_of_isends_are_found():
 
 def test_isends_that_become_cheap_are_no_spikes():
     assert pattern([10e-6, 9e-6, 11e-6, 2e-6, 2e-6, 2e-6]) == (3, 0.0, 0.0, pytest.approx(2e-6))
+
+
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        ((118e6, 110e6), None),
+        ((118e6, 47e6), "host b moves 399 Mbit/s, the topology says 1000"),
+        ((11e6, 11e6), r"host a \(and 1 more\) moves 93 Mbit/s"),
+        ((1.18e9, 118e6), "host a moves 1.* Mbit/s"),
+    ],
+)
+def test_a_topology_with_other_speeds_than_are_measured_is_named(rates, said):
+    tree = parse_conf("SwitchName=s Nodes=a,b LinkSpeed=1000", "here")
+    cluster = Cluster("remote", (Host("a", 1), Host("b", 1)), 2, tree)
+    found = wrong_speeds(cluster, rates)
+    assert bool(found) == bool(said) and (not said or re.match(said, found[0]))
+    assert wrong_speeds(replace(cluster, kind="emulated"), rates) == []
+    two_each = replace(cluster, hosts=(Host("a", 2), Host("b", 2)), ranks=4)
+    assert wrong_speeds(two_each, (*rates, *rates)) == []
+    unknown = replace(cluster, topology=parse_conf("SwitchName=s Nodes=a,b", "here"))
+    assert wrong_speeds(unknown, rates) == []
 
 
 def test_a_line_through_times():

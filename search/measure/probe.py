@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from search.cluster.hostlist import short_name
 from search.cluster.hosts import Cluster
+from search.cluster.topology import PAYLOAD_SHARE
 from search.files import write_whole
 from search.measure.job import Job
 from search.measure.messages import BURST_BYTES, measure_points
@@ -26,6 +28,8 @@ JUMP_PINGPONGS = ((4 << 10, 60), (1 << 62, 15))
 JUMP = 0.15
 """A protocol matters if it makes a message take so much longer."""
 LONGEST_JUMP = 0.02
+SLOW, FAST = 0.6, 1.2
+"""Of a link's speed: what a host that has less, or more, has another one."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +101,39 @@ def _points(
         f"ways at once {points.alpha_uni * 1e6:.0f} us and {points.beta_uni * 1e9:.2f} ns; sends "
         f"are {', '.join(modes)}"
     )
+    for trouble in wrong_speeds(cluster, points.rates):
+        say(trouble)
     for size in BURST_BYTES if points.bursts else ():
         senders = points.quiet_senders(size)
         many = f"{senders} rank{'s' * (senders != 1)}" if senders >= 0 else "all ranks"
         say(f"{many} can send {size_text(size)} to one at once without a loss")
     return points
+
+
+def wrong_speeds(cluster: Cluster, rates: Sequence[float]) -> list[str]:
+    """Where the topology says another speed than was measured: schedules, limits and the model rest
+    on it. ``rates`` are bytes a second that each rank moved, all at once. Of a real cluster with
+    one rank on each host: several share a cable."""
+    speeds = {short_name(link.lower): link.mbit for link in cluster.topology.links}
+    hosts = cluster.host_of_rank()
+    if cluster.kind != "remote" or len(set(hosts)) < len(hosts):
+        return []
+    seen = {host: rate * 8e-6 / PAYLOAD_SHARE for host, rate in zip(hosts, rates)}
+    wrong = {
+        host: (mbit, seen[host])
+        for host in seen
+        for mbit in [speeds.get(short_name(host))]
+        if mbit and not SLOW * mbit < seen[host] < FAST * mbit
+    }
+    if not wrong:
+        return []
+    host, (told, found) = next(iter(wrong.items()))
+    others = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+    return [
+        f"host {host}{others} moves {found:.0f} Mbit/s, the topology says {told:g}: LinkSpeed= is "
+        "wrong, a trunk is narrower than it says, or MPI uses another network (MPICH: "
+        "FI_TCP_IFACE=, UCX_NET_DEVICES=)"
+    ]
 
 
 def _thresholds(cluster: Cluster, job: Job) -> tuple[int, ...]:
