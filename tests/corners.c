@@ -28,6 +28,7 @@
 #include "made_up_hosts.h"
 
 #include ATALL_SOURCE
+#include "exchange.h"
 
 static void require(int holds, const char *what)
 {
@@ -36,24 +37,6 @@ static void require(int holds, const char *what)
         fflush(stdout);
         _exit(1);
     }
-}
-
-/* One exchange of counted integers; whether what arrived is right. */
-static int exchange(MPI_Comm comm, int count)
-{
-    int own, peers, right = 1;
-    MPI_Comm_rank(comm, &own);
-    MPI_Comm_size(comm, &peers);
-    int *sent = (int *)malloc(sizeof(int) * (size_t)(peers * count));
-    int *got = (int *)calloc((size_t)(peers * count), sizeof(int));
-    for (int i = 0; i < peers * count; i++)
-        sent[i] = own * 10007 + i;
-    right = ATALL_Alltoall(sent, count, MPI_INT, got, count, MPI_INT, comm) == MPI_SUCCESS;
-    for (int i = 0; i < peers * count; i++)
-        right = right && got[i] == i / count * 10007 + own * count + i % count;
-    free(sent);
-    free(got);
-    return right;
 }
 
 /* ---- sessions ------------------------------------------------------------------------------- */
@@ -76,7 +59,7 @@ static void check_sessions(void)
     MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
     MPI_Comm comm = of_session();
     for (int i = 0; i < 3; i++)
-        require(exchange(comm, 1 + i), "wrong data on a session's communicator");
+        require(exchange(comm, 1 + i, 0), "wrong data on a session's communicator");
     MPI_Comm_free(&comm);
     MPI_Session_finalize(&session);
 }
@@ -86,9 +69,9 @@ static void check_outlive(void)
     MPI_Init(NULL, NULL);
     MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
     MPI_Comm comm = of_session(), other = of_session();
-    require(exchange(MPI_COMM_WORLD, 2) && exchange(comm, 2), "wrong data");
+    require(exchange(MPI_COMM_WORLD, 2, 0) && exchange(comm, 2, 0), "wrong data");
     MPI_Finalize();
-    require(exchange(comm, 2) && exchange(other, 2), "wrong data behind MPI_Finalize");
+    require(exchange(comm, 2, 0) && exchange(other, 2, 0), "wrong data behind MPI_Finalize");
     MPI_Comm_free(&comm);
     MPI_Comm_free(&other);
     MPI_Session_finalize(&session);
@@ -113,7 +96,7 @@ static int on_delete(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void)key, (void)value, (void)extra;
     called++;
-    was_right = exchange(comm, 3);
+    was_right = exchange(comm, 3, 0);
     return MPI_SUCCESS;
 }
 
@@ -125,10 +108,10 @@ static void check_deleted(int first)
         MPI_Comm comm;
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);
         if (first)
-            require(exchange(comm, 2), "wrong data");
+            require(exchange(comm, 2, 0), "wrong data");
         MPI_Comm_set_attr(comm, key, NULL);
         if (!first && i % 2)
-            require(exchange(comm, 2), "wrong data");
+            require(exchange(comm, 2, 0), "wrong data");
         MPI_Comm_free(&comm);
         require(called == i + 1 && was_right, "wrong data in a delete callback");
     }
@@ -140,9 +123,9 @@ static void check_self(int first)
     int key;
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &key, NULL);
     if (first)
-        require(exchange(MPI_COMM_SELF, 2), "wrong data");
+        require(exchange(MPI_COMM_SELF, 2, 0), "wrong data");
     MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
-    require(exchange(MPI_COMM_WORLD, 2), "wrong data");
+    require(exchange(MPI_COMM_WORLD, 2, 0), "wrong data");
 }
 
 /* ---- context ids ---------------------------------------------------------------------------- */
@@ -172,12 +155,12 @@ static void check_ids(int left)
     MPI_Comm quiet, comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &quiet);
     MPI_Comm_set_errhandler(quiet, MPI_ERRORS_RETURN);
-    require(exchange(MPI_COMM_SELF, 1), "wrong data"); /* the process has what it keeps */
+    require(exchange(MPI_COMM_SELF, 1, 0), "wrong data"); /* the process has what it keeps */
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     int before = use_up(quiet);
     free_some(before, before - left);
     for (int i = 0; i < 3; i++)
-        require(exchange(comm, 1 + i), "wrong data where no communicator can be had");
+        require(exchange(comm, 1 + i, 0), "wrong data where no communicator can be had");
     free_some(before - left, 0);
     MPI_Comm_free(&comm);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -208,7 +191,7 @@ static void check_types(void)
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);
         MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
         if (used)
-            require(exchange(comm, 2), "wrong data");
+            require(exchange(comm, 2, 0), "wrong data");
         for (int i = 0; i < 4; i++) {
             const MPI_Datatype send = i % 2 ? wrong[i / 2] : MPI_INT;
             const MPI_Datatype recv = i % 2 ? MPI_INT : wrong[i / 2];
@@ -221,7 +204,7 @@ static void check_types(void)
             require(class == right_class, names[i / 2]);
             require(class == MPI_ERR_TYPE, names[i / 2]);
         }
-        require(exchange(comm, 2), "wrong data behind errors");
+        require(exchange(comm, 2, 0), "wrong data behind errors");
         MPI_Comm_free(&comm);
     }
     MPI_Type_free(&loose);
@@ -269,7 +252,7 @@ static void check_sides(void)
                             "wrong data");
             }
         }
-    require(exchange(comm, 2), "wrong data behind errors");
+    require(exchange(comm, 2, 0), "wrong data behind errors");
     MPI_Comm_free(&comm);
 }
 
@@ -310,7 +293,7 @@ static void check_handlers(long times)
         raised = 0;
         over = false;
         pthread_create(&thread, NULL, err, &errors);
-        require(exchange(errors.comm, 2), "wrong data");
+        require(exchange(errors.comm, 2, 0), "wrong data");
         over = true;
         pthread_join(thread, NULL);
         require(raised == errors.made, "an error was not raised");
@@ -344,7 +327,7 @@ int main(int argc, char **argv)
     else if (strcmp(what, "handlers") == 0)
         check_handlers(provided == MPI_THREAD_MULTIPLE ? number : 0);
     else
-        require(strcmp(what, "call") == 0 && exchange(MPI_COMM_WORLD, 3), "no such check here");
+        require(strcmp(what, "call") == 0 && exchange(MPI_COMM_WORLD, 3, 0), "no such check here");
     if (has_world)
         MPI_Finalize();
     require(strcmp(what, "self") != 0 || (called == 1 && was_right), "wrong data in a callback");

@@ -44,6 +44,7 @@ static void *counted_calloc(size_t count, size_t bytes)
 #include ATALL_SOURCE
 #undef malloc
 #undef calloc
+#include "exchange.h"
 
 enum { THREADS = 8 };
 
@@ -57,24 +58,6 @@ static void require(int holds, const char *what)
         MPI_Abort(MPI_COMM_WORLD, 1);
         exit(1);
     }
-}
-
-/* One exchange of counted integers; whether what arrived is right. */
-static int exchange(MPI_Comm comm, int count, int salt)
-{
-    int own, peers, right = 1;
-    MPI_Comm_rank(comm, &own);
-    MPI_Comm_size(comm, &peers);
-    int *sent = (int *)malloc(sizeof(int) * (size_t)(peers * count));
-    int *got = (int *)calloc((size_t)(peers * count), sizeof(int));
-    for (int i = 0; i < peers * count; i++)
-        sent[i] = salt + own * 10007 + i;
-    ATALL_Alltoall(sent, count, MPI_INT, got, count, MPI_INT, comm);
-    for (int i = 0; i < peers * count; i++)
-        right = right && got[i] == salt + i / count * 10007 + own * count + i % count;
-    free(sent);
-    free(got);
-    return right;
 }
 
 /* ---- errors --------------------------------------------------------------------------------- */
