@@ -104,9 +104,18 @@ def decide_table(
 
 def searched_winners(cells: Sequence[Cell], native: Variant) -> list[tuple[int, Variant]]:
     """Each block with the variant that the search alone would give it: what is to be confirmed."""
-    searched = linked(cell for cell in (c.searched() for c in cells) if cell.rounds)
-    winners = winners_of(searched, native, spread_in(searched, native))
-    return [(cell.block, winner) for cell, winner in zip(searched, winners)]
+    return decided_winners([cell for cell in (c.searched() for c in cells) if cell.rounds], native)
+
+
+def decided_winners(cells: Sequence[Cell], native: Variant) -> list[tuple[int, Variant]]:
+    """Each block with the variant that all that is known would give it."""
+    ordered = linked(cells)
+    winners = winners_of(ordered, native, spread_in(ordered, native))
+    return [(cell.block, winner) for cell, winner in zip(ordered, winners)]
+
+
+WINNERS_TO_CONFIRM = searched_winners, decided_winners
+"""Confirmed one after the other: what the search found, and what arises from confirming that."""
 
 
 def _has_fallen(cell: Cell, leader: Variant, winner: Variant) -> bool:

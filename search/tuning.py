@@ -15,7 +15,7 @@ from search.algorithm import Catalogue, Variant
 from search.cluster.hostlist import short_name
 from search.cluster.hosts import Cluster, read_cluster
 from search.cluster.site import Site, digest
-from search.decide import searched_winners
+from search.decide import WINNERS_TO_CONFIRM
 from search.errors import EnvironmentFailure, HostsFailed
 from search.files import read_object, write_whole
 from search.measure.gates import Gates
@@ -90,9 +90,9 @@ def tune(
                 if is_to_confirm:
                     display.say("confirming what was found, in another launch")
                 for task in tasks if is_to_confirm else ():
-                    mine = [c for c in cells.values() if c.ranks == task.ranks and c.rounds]
-                    winners = searched_winners(mine, task.variants[0])
-                    runner.run(confirming(cells, task, winners))
+                    for winners in WINNERS_TO_CONFIRM:
+                        mine = [c for c in cells.values() if c.ranks == task.ranks and c.rounds]
+                        runner.run(confirming(cells, task, winners(mine, task.variants[0])))
             except OutOfTime:
                 too_early = "; the time limit came first"
             except HostsFailed:

@@ -171,6 +171,22 @@ def test_rows_are_confirmed_at_their_ends_and_in_the_middle(few):
     assert [r.block for r in rounds] == sorted(r.block for r in rounds)
 
 
+def test_what_arises_from_confirming_is_confirmed_among_those_next_to_it(few):
+    """A variant serves 512 bytes alone that was not timed again there."""
+    found = {
+        (8, b): cell(few, [[2e-3] * 9, [1e-3] * 9, [1.1e-3] * 9], block=b) for b in (64, 512, 4096)
+    }
+    searched = [(64, few[1]), (512, few[1]), (4096, few[1])]
+    first = confirmed(few, found, searched, lambda v, b: 1e-3, (64, 512, 4096))
+    assert {r.block for r in first} == {64, 512, 4096}
+    found[8, 512].confirming = frozenset()
+    decided = [(64, few[1]), (512, few[2]), (4096, few[1])]
+    second = confirmed(few, found, decided, lambda v, b: 1e-3, (64, 512, 4096))
+    assert {r.block for r in second} == {512}
+    assert set(second[0].variants) == {*few[:3]}
+    assert confirmed(few, found, decided, lambda v, b: 1e-3, (64, 512, 4096)) == []
+
+
 def test_where_native_serves_all_there_is_nothing_to_confirm(few):
     found = {(8, 64): cell(few, [[1e-3] * 9])}
     assert confirmed(few, found, [(64, few[0])], lambda v, b: 1e-3, (64,)) == []

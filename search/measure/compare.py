@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from search.algorithm import Variant
-from search.decide import decide_table, searched_winners
+from search.decide import WINNERS_TO_CONFIRM, decide_table
 from search.decision import DecisionTable
 from search.errors import UserError
 from search.measure.journal import Record
@@ -96,7 +96,8 @@ def replay(
         if strategy == REFERENCE:
             found = {place: half(cell, seed) for place, cell in found.items()}
         else:
-            runners[-1].run(confirming(found, task, searched_winners([*found.values()], native)))
+            for winners in WINNERS_TO_CONFIRM:
+                runners[-1].run(confirming(found, task, winners([*found.values()], native)))
         table = decide_table(list(found.values()), task.sizes, native)
         losses += [lost(cell, table, reference) for cell in cells.values()]
     return Result(

@@ -33,6 +33,7 @@ MOST_PROCESSOR = 0.75
 OTHERS = 0.2
 """Share of the processors that somebody else has, from which on how busy they are tells nothing."""
 LEAST_CORES = 2
+"""Two hosts that talk to each other have one each."""
 LONGEST_STALL = 0.5
 """Of TCP's shortest time-out: a machine that stands still for longer makes TCP send again."""
 BETTER = 1.05

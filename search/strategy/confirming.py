@@ -2,7 +2,8 @@
 
 Who leads a search leads by luck, too. Here the variant of each row meets the library's own, its
 runner-up and the neighbouring rows' variants again, interleaved; what is decided afterwards rests
-on both launches.
+on both launches. Rows that only arise from that are confirmed in their turn, against all that was
+confirmed next to them.
 """
 
 from __future__ import annotations
@@ -43,26 +44,27 @@ class _Row:
 
 
 def confirming(cells: Cells, task: Task, winners: Sequence[tuple[int, Variant]]) -> Search:
-    """Add rounds to ``cells`` in another launch; ``winners`` has the variant that is to serve each
-    measured block, smallest first."""
+    """Add rounds to ``cells`` in another launch where what serves a row has none yet; ``winners``
+    has the variant that is to serve each measured block, smallest first."""
     rows = [
         _Row(variant, tuple(block for block, _ in group))
         for variant, group in groupby(winners, key=lambda pair: pair[1])
     ]
     native = task.variants[0]
-    if all(row.variant == native for row in rows):
+    meetings = _meetings(rows, cells, task)
+    if all(row.variant == native for row in rows) or not meetings:
         return
     yield Relaunch()
-    for block, variants in sorted(_meetings(rows, cells, task).items()):
+    for block, variants in sorted(meetings.items()):
         cell = cells.setdefault((task.ranks, block), Cell(task.ranks, block))
         fit = set(task.at(block)) | cell.rounds.keys()
         yield from _confirm(cell, [v for v in [native, *variants] if v in fit], task)
 
 
 def _meetings(rows: Sequence[_Row], cells: Cells, task: Task) -> dict[int, dict[Variant, None]]:
-    """Who meets the library's own, block by block: at a row's ends and middle its variant, the
-    runner-up and the neighbouring rows' variants; the same at sizes between two rows that were not
-    timed."""
+    """Who meets the library's own, block by block, unless it did already: at a row's ends and
+    middle its variant, the runner-up, the neighbouring rows' variants and what was confirmed next
+    to there; the same at sizes between two rows that were not timed."""
     found: dict[int, dict[Variant, None]] = {}
 
     def meet(block: int, *variants: Variant) -> None:
@@ -73,14 +75,30 @@ def _meetings(rows: Sequence[_Row], cells: Cells, task: Task) -> dict[int, dict[
         beside = [other.variant for other in (*rows[max(0, i - 1) : i], *rows[i + 1 : i + 2])]
         for block in row.points(task.between):
             cell = cells.get((task.ranks, block))
+            if cell and _has_confirmed(cell, row.variant):
+                continue
             runner_up = _runner_up(cell, row.variant, native) if cell else []
-            meet(block, row.variant, *runner_up, *beside)
+            meet(block, row.variant, *runner_up, *beside, *_confirmed_beside(cells, task, block))
     for row, following in zip(rows, rows[1:]):
         low, high = row.blocks[-1], following.blocks[0]
         for block in task.sizes:
             if low < block < high:
-                meet(block, *found[low], *found[high])
+                known = _confirmed_beside(cells, task, block)
+                meet(block, *found.get(low, ()), *found.get(high, ()), *known)
     return found
+
+
+def _has_confirmed(cell: Cell, variant: Variant) -> bool:
+    """Whether rounds that confirm something were played with a variant."""
+    return not cell.confirming.isdisjoint(cell.rounds.get(variant, ()))
+
+
+def _confirmed_beside(cells: Cells, task: Task, block: int) -> list[Variant]:
+    """What was confirmed at the next block on either side at which anything was."""
+    known = sorted(b for (n, b), cell in cells.items() if n == task.ranks and cell.confirming)
+    beside = [*[b for b in known if b < block][-1:], *[b for b in known if b > block][:1]]
+    mine = [cells[task.ranks, b] for b in beside]
+    return [v for cell in mine for v in cell.variants if _has_confirmed(cell, v)]
 
 
 def _runner_up(cell: Cell, winner: Variant, native: Variant) -> list[Variant]:
