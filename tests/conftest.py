@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -19,6 +20,10 @@ from search.decision import Decision, hashed_tree, read_decision  # noqa: E402
 from search.emission import emit_c, emit_h  # noqa: E402
 from search.toolchain import TEMPLATES, Toolchain, read_toolchain  # noqa: E402
 from search.workplace import GENERIC  # noqa: E402
+from tests.ways import waiting_ranks  # noqa: E402
+
+settings.register_profile("fixed", derandomize=True)
+"""The same examples each time: what was green stays so, and check-full draws others."""
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -51,9 +56,7 @@ def emulation() -> None:
 @pytest.fixture(scope="session")
 def patient(tools: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Options of mpiexec by which many ranks share few processors: they wait, not spin."""
-    library = tmp_path_factory.mktemp("preload") / "libblocking.so"
-    tools.compile_preload(library)
-    settings = {**tools.transport(), "MPIR_CVAR_NOLOCAL": "1", "LD_PRELOAD": str(library)}
+    settings = waiting_ranks(tools, tmp_path_factory.mktemp("preload") / "libblocking.so")
     return [word for key, value in settings.items() for word in ("-genv", key, value)]
 
 

@@ -13,8 +13,10 @@
 static int made_up_processor_name(char *name, int *length)
 {
     const char *per_host = getenv("RANKS_PER_HOST");
-    int rank;
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    int begun = 0, rank = 0;
+    PMPI_Initialized(&begun); /* not by a session: there is no world then */
+    if (begun)
+        PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     *length = sprintf(name, "h%d", rank / (per_host ? atoi(per_host) : 1));
     return MPI_SUCCESS;
 }

@@ -97,6 +97,12 @@ def compiler_for(tools, language):
     return str(path) if done.returncode == 0 else None
 
 
+def waiting_ranks(tools, preload):
+    """Settings with which many ranks share few processors: they wait, not spin."""
+    tools.compile_preload(preload)
+    return {**tools.transport(), "MPIR_CVAR_NOLOCAL": "1", "LD_PRELOAD": str(preload)}
+
+
 def run(tools, ranks, program, *words, seconds=120, **environment):
     """What a job prints on standard output and error; AssertionError unless it ends with 0."""
     done = subprocess.run(
