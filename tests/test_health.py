@@ -1,10 +1,22 @@
 """Who is to blame when a job is lost: a host, the variant, or nobody; and ssh in all its moods."""
 
+from pathlib import Path
+
 import pytest
 
 from search.cluster import health, launcher
 from search.cluster.health import Health
 from search.cluster.hosts import Cluster, Host, read_cluster, shrink, write_cluster
+from search.cluster.inventory import (
+    FACTS,
+    MISSING,
+    carriers,
+    check,
+    count_traffic,
+    differences,
+    fact,
+    take_inventory,
+)
 from search.cluster.launcher import ask_hosts, preflight
 from search.cluster.site import Site
 from search.cluster.topology import single_switch
@@ -294,3 +306,61 @@ def test_without_hosts_that_cannot_be_reached(tools, tmp_path, monkeypatch):
     cluster, tuned = stages.measure(Console(), place, catalogue, 0.0, True)
     assert (tried, tuned, cluster.ranks) == ([["n0", "n2"]], "tuned", 2)
     assert options("--allow-shrink").allow_shrink
+
+
+def has(program="1:9", library="7:4", **facts):
+    at = "/usr/lib/libmpi.so"
+    return {"program": program, "library": library, "at": at, "kernel": "6.1", **facts}
+
+
+def test_what_hosts_have_is_looked_at_before_the_first_job():
+    program, here = Path("/there/build/measure"), has()
+    check({"n0": has(), "n1": {}}, program, here)  # who does not say is not accused
+    for found, why in (
+        ({"program": MISSING, "directory": MISSING}, "there is no directory /there/build:"),
+        ({"program": MISSING}, "there is no program /there/build/measure:"),
+        (has("2:9"), "/there/build/measure is another program than here:"),
+    ):
+        with pytest.raises(HostsFailed, match=f"host n1: {why} all hosts need") as caught:
+            check({"n0": has(), "n1": found, "n2": found}, program, here)
+        assert caught.value.hosts == ("n1", "n2")
+    with pytest.raises(EnvironmentFailure, match="host n2 has another MPI library .* than n0"):
+        check({"n0": has(), "n1": has(library=""), "n2": has(library="8:4")}, program, here)
+
+
+def test_hosts_that_differ_are_named():
+    facts = dict.fromkeys(FACTS, "1")
+    alike = dict.fromkeys(("n0", "n1", "n2"), facts)
+    assert differences(alike) == []
+    assert fact(alike, "kernel") == "1"
+    other = {**alike, "n1": {**facts, "tcp_sack": "0"}}
+    assert differences(other) == ["hosts differ in tcp_sack: 0 on n1, 1 on 2 hosts"]
+    assert fact(other, "tcp_sack") == ["1", "0", "1"]
+
+
+def test_an_inventory_is_taken_over_ssh(tmp_path, fake_ssh):
+    """The script, as a shell runs it."""
+    fake_ssh('shift 6; sh -c "$1"')
+    program = tmp_path / "build" / "measure"
+    program.parent.mkdir()
+    cluster = cluster_of("remote", "n1", "n2")
+    program.symlink_to("/bin/sh")
+    found = take_inventory(cluster, program)
+    assert list(found) == ["n1", "n2"]
+    assert all(found["n1"][key] for key in FACTS)
+    usual = Path("/proc/sys/net/ipv4/tcp_rmem").read_text().split()
+    assert found["n1"]["tcp_rmem"].split() == usual
+
+
+def test_the_interface_that_carries_messages_is_named(fake_ssh):
+    fake_ssh('shift 6; sh -c "$1"')
+    (mine,) = count_traffic(cluster_of("remote", "n1")).values()
+    there = {path.name for path in Path("/sys/class/net").iterdir()} - {"lo"}
+    assert set(mine) == there
+    idle = {host: {"eth0": 5, "mgmt0": 7} for host in ("n1", "n2", "n3")}
+    busy = {host: {**mine, "eth0": 10**6} for host, mine in idle.items()}
+    assert carriers(idle, idle) == ""
+    assert carriers(idle, busy) == "messages go over eth0"
+    busy["n2"] = {"eth0": 5, "mgmt0": 10**6}
+    said = "messages go over mgmt0 on n2, messages go over eth0 on 2 hosts"
+    assert carriers(idle, busy) == said

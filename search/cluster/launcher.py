@@ -11,9 +11,13 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
+from search.cluster import slurm
 from search.cluster.emulation import ENTER, Emulation
+from search.cluster.hostlist import short_name
 from search.cluster.hosts import Cluster
 from search.errors import HostsFailed
 from search.toolchain import Toolchain
@@ -91,41 +95,73 @@ def on_host(cluster: Cluster, emulation: Emulation | None, host: str) -> list[st
     return []
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a command wrote, and why it failed, in one line, if it did."""
+
+    text: str
+    failure: str | None = None
+
+
 def ask_hosts(cluster: Cluster, emulation: Emulation | None, command: str) -> dict[str, str]:
     """Run shell words on every host, in parallel: why they failed, for each host where they did."""
+    answers = _answers(cluster, emulation, command)
+    return {host: answer.failure for host, answer in answers.items() if answer.failure}
+
+
+def query_hosts(cluster: Cluster, command: str) -> dict[str, str]:
+    """Run shell words on every host of a real cluster as the launcher would: what they write, in
+    one line, on each; nothing where they fail, since a job may do well there."""
+    hosts = list(cluster.ranks_on())
+    if cluster.launcher == "srun":
+        said = slurm.run_on_hosts(hosts, command)
+        lines = (line.partition(" ") for line in said.splitlines())
+        found = {short_name(host): text for host, _, text in lines}
+        return {host: found.get(short_name(host), "") for host in hosts}
+    answers = _answers(cluster, None, command)
+    return {host: "" if answer.failure else answer.text for host, answer in answers.items()}
+
+
+def _answers(cluster: Cluster, emulation: Emulation | None, command: str) -> dict[str, Answer]:
+    """What every host says that can be reached one by one, asked in parallel."""
     hosts = [host for host in cluster.ranks_on() if on_host(cluster, emulation, host)]
     with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
-        reasons = pool.map(
-            lambda host: _failure([*on_host(cluster, emulation, host), command]), hosts
+        answers = pool.map(
+            lambda host: _answer([*on_host(cluster, emulation, host), command]), hosts
         )
-        return {host: reason for host, reason in zip(hosts, reasons) if reason}
+        return dict(zip(hosts, answers))
 
 
-def _failure(argv: Sequence[str]) -> str | None:
-    """Why a command failed, in one line."""
-    with tempfile.TemporaryFile() as errors:  # a pipe could be held open by what ssh leaves behind
+def _answer(argv: Sequence[str]) -> Answer:
+    """Run a command that is quick where all is well."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        # files, since a pipe could be held open by what ssh leaves behind
         try:
             process = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
+                stdout=output,
                 stderr=errors,
                 start_new_session=True,
             )
         except OSError as error:
-            return f"cannot run {argv[0]}: {error.strerror}"
+            return Answer("", f"cannot run {argv[0]}: {error.strerror}")
         try:
             code = process.wait(REACH_SECONDS)
         except subprocess.TimeoutExpired:
-            return f"no answer within {REACH_SECONDS:.0f} s"
+            return Answer("", f"no answer within {REACH_SECONDS:.0f} s")
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        errors.seek(0)
-        words = errors.read().decode(errors="replace").split("\n")
-    lines = [line.strip() for line in words if line.strip()]
-    return (lines or [f"{argv[0]} ended with {code}"])[-1] if code else None
+        said, words = [_read_from_start(file) for file in (output, errors)]
+    lines = [line.strip() for line in words.split("\n") if line.strip()]
+    return Answer(said, (lines or [f"{argv[0]} ended with {code}"])[-1] if code else None)
+
+
+def _read_from_start(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
 
 
 def preflight(cluster: Cluster) -> None:

@@ -18,6 +18,7 @@ from search.cluster.emulation import Emulation
 from search.cluster.health import Health
 from search.cluster.hostlist import name_hash, short_name
 from search.cluster.hosts import Cluster
+from search.cluster.inventory import Inventory, differences, fact, take_inventory
 from search.cluster.launcher import (
     ask_hosts,
     hostfile_text,
@@ -34,6 +35,7 @@ TRIES = 2
 """Of what needs a job that is lost."""
 NETWORK_CARDS = Path("/sys/class/net")
 T = TypeVar("T")
+TCP_SETTINGS = ("tcp_rmem", "tcp_wmem", "tcp_sack")
 MPI_SETTINGS = ("MPIR_", "MPICH_", "FI_", "UCX_", "HYDRA_")
 
 
@@ -54,6 +56,7 @@ class Site:
         self._stack = ExitStack()
         self._environment = self._job_environment()
         self._started = False
+        self._inventory: Inventory = {}
         self.health = Health(
             list(cluster.ranks_on()), lambda: ask_hosts(cluster, self.emulation, "true")
         )
@@ -96,6 +99,10 @@ class Site:
         fail, EnvironmentFailure if it does not start or ranks are not where they belong."""
         if self._started:  # in the beginning there was the preflight
             self.health.check()
+        else:
+            self._inventory = take_inventory(self.cluster, program)
+            for line in differences(self._inventory):
+                self._say(line)
         self._started = True
         try:
             return self._launch(program)
@@ -144,7 +151,9 @@ class Site:
         sweep = self.emulation.kill_all if self.emulation else left
 
         def start(settings: Mapping[str, str]) -> Job:
-            job = Job(argv, {**environment, **settings}, self.build / "job.log", sweep)
+            job = Job(
+                argv, {**environment, **settings}, self.build / "job.log", sweep, slurm.why_over
+            )
             self._stack.callback(job.kill)
             return job
 
@@ -186,16 +195,18 @@ class Site:
         settings |= {k: v for k, v in self._environment.items() if k.startswith(MPI_SETTINGS)}
         fields: dict[str, object] = {
             "library": library,
-            "kernel": platform.release(),
+            "kernel": self._fact("kernel", platform.release()),
             "hosts": [f"{name_hash(h):016x}" for h in cluster.host_of_rank()],
             "tree": [
                 [f"{name_hash(link.upper):016x}", f"{name_hash(link.lower):016x}", link.mbit]
                 for link in cluster.topology.links
             ],
             "settings": settings,
-            "tcp": netns.SYSCTLS if self.emulation else _tcp_settings(),
+            "tcp": netns.SYSCTLS if self.emulation else {n: self._tcp(n) for n in TCP_SETTINGS},
             "network cards": {} if self.emulation else _network_cards(),
-            "congestion control": netns.CONGESTION_CONTROL if self.emulation else _tcp_control(),
+            "congestion control": netns.CONGESTION_CONTROL
+            if self.emulation
+            else self._tcp("tcp_congestion_control"),
             "port buffer": cluster.buffer,
             "dilation": cluster.dilation,
             "timing": timing,
@@ -204,6 +215,13 @@ class Site:
         if cluster.grid:
             fields["grid"] = [*cluster.grid]
         return fields
+
+    def _fact(self, key: str, here: str) -> object:
+        """What is so on the hosts, or else here."""
+        return fact(self._inventory, key) if self._inventory else here
+
+    def _tcp(self, name: str) -> object:
+        return self._fact(name, _read_proc(name))
 
 
 def misplaced(wanted: Sequence[str], found: Sequence[str]) -> str:
@@ -263,11 +281,3 @@ def _network_cards() -> dict[str, list[str]]:
         ]
         for card in cards
     }
-
-
-def _tcp_control() -> str:
-    return _read_proc("tcp_congestion_control")
-
-
-def _tcp_settings() -> dict[str, str]:
-    return {name: _read_proc(name) for name in ("tcp_rmem", "tcp_wmem", "tcp_sack")}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from search.cluster.hostlist import check_name
 from search.cluster.topology import SwitchLine, Topology, build_tree
@@ -20,8 +22,25 @@ MPI_TYPE = "SLURM_MPI_TYPE"
 
 def ask_addresses(hosts: int) -> list[str]:
     """One line ``address pattern`` from each host of the job; they differ from host to host."""
+    script = f'echo "${SOURCE}" "${SOURCE}_PATTERN"'  # only tasks have them
+    return _run_script(hosts, [], script, SOURCE).split()
+
+
+def run_on_hosts(hosts: Sequence[str], script: str) -> str:
+    """A line ``host text`` from each of these hosts of the job: what a script writes there, while
+    other tasks are at work, too. Nothing if srun cannot do that."""
+    words = [f"--nodelist={','.join(hosts)}"]
+    for overlap in (["--overlap"], []):  # what was the default before Slurm 20.11 had the word
+        with contextlib.suppress(EnvironmentFailure):
+            text = f'echo "$SLURMD_NODENAME $({script})"'
+            return _run_script(len(hosts), [*overlap, *words], text, "")
+    return ""
+
+
+def _run_script(hosts: int, words: Sequence[str], script: str, what: str) -> str:
+    """What a script writes on so many hosts of the job; ``what`` it asks for, for errors."""
     argv = ["srun", f"--nodes={hosts}", f"--ntasks={hosts}", "--ntasks-per-node=1", "--input=none"]
-    argv += ["sh", "-c", f'echo "${SOURCE}" "${SOURCE}_PATTERN"']  # only tasks have them
+    argv += [*words, "sh", "-c", script]
     try:
         done = subprocess.run(
             argv, capture_output=True, text=True, timeout=SRUN_SECONDS, check=False
@@ -32,24 +51,38 @@ def ask_addresses(hosts: int) -> list[str]:
         raise EnvironmentFailure(f"srun says nothing within {SRUN_SECONDS} s") from error
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise EnvironmentFailure(f"srun cannot ask the hosts for {SOURCE}: {reason}")
-    return done.stdout.split()
+        raise EnvironmentFailure(f"srun cannot ask the hosts for {what}: {reason}")
+    return done.stdout
+
+
+def why_over() -> str:
+    """Why this job came to its end, in brackets, as far as Slurm says so: which of its hosts are
+    down or do not respond, or the job's state."""
+    nodes = os.environ.get("SLURM_JOB_NODELIST", "")
+    states = _asked(["sinfo", "-h", "-N", "-o", "%n %T", "-n", nodes]) if nodes else ""
+    hosts = sorted(set(re.findall(r"^(\S+) (?:(?:down|fail)\S*|\S+\*)$", states, re.M)))
+    if hosts:
+        return f" ({', '.join(hosts)} down)"
+    job = _asked(["scontrol", "show", "job", "-o", os.environ.get("SLURM_JOB_ID", "")])
+    state = re.search(r"\bJobState=(\S+)", job)
+    return f" ({state[1]})" if state and state[1] != "COMPLETING" else ""
 
 
 def mpi_types() -> list[str]:
     """The ways in which srun here can tell an MPI's tasks of each other, the most usual first."""
+    found = re.findall(r"\b(pmi2|pmix(?:_v\d+)?)\b", _asked(["srun", "--mpi=list"]))
+    return sorted(dict.fromkeys(found))
+
+
+def _asked(argv: Sequence[str]) -> str:
+    """All that a command of Slurm's says, nothing if it cannot be run."""
     try:
         done = subprocess.run(
-            ["srun", "--mpi=list"],
-            capture_output=True,
-            text=True,
-            timeout=SRUN_SECONDS,
-            check=False,
+            argv, capture_output=True, text=True, timeout=SRUN_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
-        return []
-    found = re.findall(r"\b(pmi2|pmix(?:_v\d+)?)\b", done.stdout + done.stderr)
-    return sorted(dict.fromkeys(found))
+        return ""
+    return done.stdout + done.stderr
 
 
 def tree_of_addresses(words: Iterable[str]) -> Topology | None:

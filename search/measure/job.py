@@ -30,7 +30,8 @@ ENDED_ON = (
 )
 """How launchers name the host on which the job came to its end, the surest word first."""
 ALLOCATION_OVER = re.compile(
-    rb"DUE TO TIME LIMIT|allocation .*has been revoked|Invalid job id|job .*has expired",
+    rb"DUE TO TIME LIMIT|allocation .*has been revoked|Invalid job id|job .*has expired"
+    rb"|Job/step already completing",
     re.IGNORECASE,
 )
 """What Slurm says of a job whose time is over."""
@@ -59,12 +60,14 @@ class Job:
         environment: Mapping[str, str],
         log: Path,
         sweep: Callable[[], None] = lambda: None,
+        why_over: Callable[[], str] = lambda: "",
     ) -> None:
-        """Start it; ``sweep`` kills what a lost job leaves on the hosts, stderr goes to ``log``.
+        """Start it; ``sweep`` kills what a lost job leaves on the hosts, stderr goes to ``log``;
+        ``why_over`` knows more of an allocation that is over.
 
         Raises JobLost if it does not introduce itself within START_SECONDS.
         """
-        self._sweep = sweep
+        self._sweep, self._why_over = sweep, why_over
         self._buffer = b""
         self._words = b""
         self._over = False
@@ -150,8 +153,8 @@ class Job:
             if not chunk:
                 if ALLOCATION_OVER.search(self._said()):
                     raise EnvironmentFailure(
-                        "the Slurm allocation is over: run configure again in another one, it goes "
-                        "on where it stopped"
+                        f"the Slurm allocation is over{self._why_over()}: run configure again in "
+                        "another one, it goes on where it stopped"
                     )
                 raise JobLost("the job ended", self._ended_on())
             self._buffer += chunk
