@@ -20,7 +20,7 @@ config.mk:
 generated/alltoall.c:
 	$(Q)$(RUN) emit
 
-probe tune decide emit report list model broadcasts:
+probe tune decide emit verify report list model broadcasts:
 	$(Q)$(RUN) $@
 
 # With COMPETITORS=1 also against each of the library's own algorithms, with COLD=1 also after
@@ -46,8 +46,8 @@ dist:
 	$(Q)git -C $(SOURCE) archive --prefix=atall-$(VERSION)/ -o $(CURDIR)/atall-$(VERSION).tar.gz HEAD
 
 # Linters and tests; with -full every variant on every number of ranks, with -oracle the proof by
-# mutation that what is wrong is found.
-check check-full check-oracle:
+# mutation that what is wrong is found, with -cluster what real sshd's and Slurm are there for.
+check check-full check-oracle check-cluster:
 	$(Q)$(SOURCE)/configure --no-create --quiet --with-check-tools \
 	  MPICC='$(MPICC)' MPIEXEC='$(MPIEXEC)' CFLAGS='$(CFLAGS)' --prefix='$(PREFIX)'
 	$(Q)$(MAKE) --no-print-directory run-$@
@@ -58,13 +58,17 @@ SIDE_BY_SIDE = -n 2 --dist loadfile
 
 run-check:
 	$(Q)cd $(SOURCE) && $(PYTHON) -m ruff check -q search tests && $(PYTHON) -m ruff format -q --check search tests && $(PYTHON) -m mypy
-	$(Q)$(TESTS) $(SIDE_BY_SIDE) -m 'not full and not oracle'
+	$(Q)$(TESTS) $(SIDE_BY_SIDE) --hypothesis-profile=fixed -m 'not full and not oracle and not cluster'
 
 run-check-full:
 	$(Q)$(TESTS) -m full
+	$(Q)$(TESTS) -k random
 
 run-check-oracle:
 	$(Q)$(TESTS) -m oracle
+
+run-check-cluster:
+	$(Q)$(TESTS) -m cluster
 
 # After a wanted change of a template; then read the difference.
 golden:
@@ -76,4 +80,4 @@ clean:
 distclean: clean
 	rm -rf build config.mk config.log config.status generated/alltoall.c generated/alltoall.h generated/decision.toml .venv
 
-.PHONY: all check check-full check-oracle run-check run-check-full run-check-oracle golden figures install uninstall installcheck dist probe tune decide emit bench report timeline model broadcasts list clean distclean
+.PHONY: all check check-full check-oracle check-cluster run-check run-check-full run-check-oracle run-check-cluster golden figures install uninstall installcheck dist probe tune decide emit bench verify report timeline model broadcasts list clean distclean

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from search.algorithm import SCRATCH_BLOCK, SCRATCH_MOST, Body, Catalogue, Number
+from search.algorithm import SCRATCH_BLOCK, SCRATCH_MOST, Body, Catalogue, Number, Variant
 from search.decision import Cutoff, Decision, TreeNode
 from search.errors import UserError
 from search.expression import as_c
@@ -213,20 +213,19 @@ def _info(decision: Decision) -> list[str]:
     return [MARK + line for line in lines]
 
 
-def _uses_tree(decision: Decision) -> bool:
-    """Whether a row needs the tree, or numbers the ranks by it."""
-    rows = [row.variant for row in decision.rows]
-    return any("topology" in row.needs or dict(row.values).get("ranking") for row in rows)
+def _uses_tree(variants: Sequence[Variant]) -> bool:
+    """Whether one needs the tree, or numbers the ranks by it."""
+    return any("topology" in v.needs or dict(v.values).get("ranking") for v in variants)
 
 
-def _has_leaders(decision: Decision) -> bool:
-    """Whether in any row some ranks of a host exchange for all of them."""
-    return any(dict(row.variant.values).get("leaders") for row in decision.rows)
+def _has_leaders(variants: Sequence[Variant]) -> bool:
+    """Whether in any some ranks of a host exchange for all of them."""
+    return any(dict(variant.values).get("leaders") for variant in variants)
 
 
-def _most_depth(decision: Decision) -> int:
-    """The largest ``depth`` of a row: tokens are worked out up to it."""
-    depths = (dict(row.variant.values).get("depth", 1) for row in decision.rows)
+def _most_depth(variants: Sequence[Variant]) -> int:
+    """The largest ``depth`` of one: tokens are worked out up to it."""
+    depths = (dict(variant.values).get("depth", 1) for variant in variants)
     return min(MOST_DEPTH, max(depths, default=1))
 
 
@@ -247,16 +246,18 @@ def emit_c(
     catalogue: Catalogue,
     templates: Path,
     all_bodies: bool = False,
-    also: Iterable[Body] = (),
+    also: Sequence[Variant] = (),
 ) -> str:
-    """alltoall.c for a decision, with the bodies that its rows name, ``also`` these, or all."""
+    """alltoall.c for a decision, with the bodies that its rows name and what these need, ``also``
+    for these variants, or with all bodies."""
     environment = _environment(templates)
-    named = {row.variant.body.label for row in decision.rows} | {body.label for body in also}
+    variants = [*(row.variant for row in decision.rows), *also]
+    named = {variant.body.label for variant in variants}
     chosen = [b for b in catalogue.bodies() if all_bodies or b.label in named | {"native"}]
     bodies = [_render_body(environment, body) for body in chosen]
     tuned, info = decision.tuned, _info(decision)
     library = str(tuned.get("library", ""))
-    leaders = all_bodies or _has_leaders(decision)
+    leaders = all_bodies or _has_leaders(variants)
     used = {number.name for body in chosen for number in body.numbers} | {"ranking"}
     used -= set() if leaders else {"leaders"}
     numbers = [number for number in catalogue.numbers if number.name in used]
@@ -271,8 +272,8 @@ def emit_c(
         noise=comment_text(str(tuned.get("noise", ""))),
         dilation=comment_text(str(tuned.get("dilation", ""))),
         steal=comment_text(f"{tuned['steal']:.0%}" if tuned.get("steal") else ""),
-        tree=_tree(decision) if all_bodies or _uses_tree(decision) else [],
-        most_depth=MOST_DEPTH if all_bodies else _most_depth(decision),
+        tree=_tree(decision) if all_bodies or _uses_tree(variants) else [],
+        most_depth=MOST_DEPTH if all_bodies else _most_depth(variants),
         parameters=[
             {
                 "name": symbol(number.name),

@@ -39,3 +39,9 @@ class Interrupted(AtallError):
     """Stopped before the end; running configure again goes on (exit code 4)."""
 
     exit_code = 4
+
+
+class Outdated(AtallError):
+    """What was tuned is not right any more: tune again (exit code 5)."""
+
+    exit_code = 5

@@ -4,6 +4,7 @@ prefix; and the same taken away again, or tried out."""
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -73,6 +74,7 @@ def contents(root: Path, layout: Layout, version: str) -> dict[Path, Path | str]
         "prefix": layout.prefix,
         "version": version,
         "soname": SONAME,
+        "checkout": "" if layout.destdir else shlex.quote(str(root)),
         "usage": usage.replace("\\", "\\e").replace("-", "\\-").rstrip(),
     }
 

@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from search import install as installation
-from search.algorithm import Catalogue
+from search.algorithm import Catalogue, Variant
 from search.cluster.hosts import (
     Cluster,
     make_cluster,
@@ -25,15 +25,30 @@ from search.cluster.hosts import (
     tree_source,
     write_cluster,
 )
+from search.cluster.inventory import carriers, count_traffic
 from search.cluster.site import Site, digest
-from search.decide import decide
-from search.decision import Decision, hashed_tree, read_decision, write_decision
+from search.decide import decide, weigh
+from search.decision import (
+    Decision,
+    DecisionTable,
+    Evidence,
+    hashed_tree,
+    read_decision,
+    write_decision,
+)
 from search.emission import emit_c, emit_h
-from search.errors import EnvironmentFailure, HostsFailed, Interrupted, UserError
+from search.errors import (
+    EnvironmentFailure,
+    HostsFailed,
+    Interrupted,
+    Outdated,
+    TooNoisy,
+    UserError,
+)
 from search.families import compare_families
 from search.files import read_object, write_whole
 from search.measure import bench as benchmark
-from search.measure import timeline
+from search.measure import timeline, verify
 from search.measure.compare import compare_strategies
 from search.measure.job import Job, JobLost
 from search.measure.journal import Journal, Record, any_journal, usual_disturbance
@@ -46,12 +61,13 @@ from search.model.magpie import completion
 from search.model.validation import agreement, final, leaders, predictions, show, whole
 from search.profile import read_profile
 from search.progress import size_text
-from search.strategy.cell import cells_of
+from search.strategy.cell import cells_of, linked
+from search.strategy.claim import spread_in
 from search.strategy.racing import FIRST
 from search.strategy.request import QUICK_SIZES, SIZES, Cells
 from search.summary import describe, list_catalogue, summary
 from search.toolchain import TEMPLATES, Toolchain, read_toolchain
-from search.tuning import Tuned, measure_rounds, tune
+from search.tuning import Tuned, make_gates, measure_rounds, tune
 from search.verbs import INSTALLATION
 from search.workplace import (
     PRESETS,
@@ -196,6 +212,8 @@ def cluster_stage(
     with Site(cluster, read_toolchain(place.root / "config.mk"), place.build) as site:
         if options.stage == "bench":
             bench_stage(console, site, place, catalogue, options, settings)
+        elif options.stage == "verify":
+            verify_stage(console, site, place, catalogue, settings)
         elif options.stage == "timeline":
             timeline_stage(console, site, place, catalogue, options)
         elif options.stage == "broadcasts":
@@ -281,9 +299,13 @@ def probe_stage(
         console.print(f"probe: {text}")
 
     say("the network itself, for about half a minute")
+    before = count_traffic(site.cluster)
     job, machine = site.with_job(
         job, place.build / "measure", say, lambda job: probe(site.cluster, job, say, effort)
     )
+    carried = carriers(before, count_traffic(site.cluster))
+    if carried:
+        say(carried)
     write_machine(place.machine, replace(machine, null_tests=tests))
     return job
 
@@ -417,7 +439,8 @@ def bench_stage(
     decision = read_decision(place.decision, catalogue)
     cluster = site.cluster
     presets = read_presets(catalogue) if options.competitors else {}
-    program = build_bench(site, place, catalogue, decision, presets)
+    rivals = [row.variant for preset in presets.values() for row in preset.rows]
+    program = build_bench(site, place, catalogue, decision, rivals)
     jobs = [site.start_job(program)]
     fields = site.fingerprint(jobs[0].library, settings["timing"])
     forced = jobs[0].forced if options.competitors else []
@@ -461,18 +484,79 @@ def build_bench(
     place: Workplace,
     catalogue: Catalogue,
     decision: Decision,
-    presets: Mapping[str, Decision],
+    rivals: Sequence[Variant],
 ) -> Path:
-    """The measuring job around what ships, and around the bodies that only presets name."""
+    """The measuring job around what ships, and around the bodies that only rivals name."""
     source = place.generated / "alltoall.c"
-    if presets:
+    if rivals:
         source = place.build / "bench.c"
-        rivals = [row.variant.body for preset in presets.values() for row in preset.rows]
         write_whole(source, emit_c(decision, catalogue, TEMPLATES, also=rivals))
         write_whole(place.build / "alltoall.h", emit_h(TEMPLATES))
     program = place.build / "bench"
     site.tools.compile_job(source, program)
     return program
+
+
+def verify_stage(
+    console: Console,
+    site: Site,
+    place: Workplace,
+    catalogue: Catalogue,
+    settings: dict[str, Any],
+) -> None:
+    """See whether the hosts are as they were tuned for and the rows that gain most are still right;
+    Outdated says what is not, TooNoisy why nobody can tell."""
+    decision = read_decision(place.decision, catalogue)
+    table = decision.tables[0]
+    evidence = verify.what_matters(table)
+    if not evidence:
+        raise UserError("generated/alltoall.c is not tuned: ./configure on the cluster does that")
+    evidence |= evidence_of_speed(place, catalogue, table)
+    rivals = {block: one.runner_up or "library" for block, one in evidence.items()}
+    named = [catalogue.variant(label) for label in rivals.values() if label != "library"]
+    program = build_bench(site, place, catalogue, decision, named)
+    jobs = [site.start_job(program)]
+    fields = site.fingerprint(jobs[0].library, settings["timing"])
+    changed = verify.changes(read_identity(place), fields)
+    for text in changed:
+        console.print(f"verify: {text}", markup=False)
+    noise = verify.noise(site.cluster, jobs[0], make_gates(site.cluster))
+
+    def time_blocks(blocks: Sequence[int]) -> list[verify.Verdict]:
+        plan = verify.plan(table.ranks, blocks, rivals, site.pace)
+        timed = benchmark.run_bench(
+            lambda: jobs.pop() if jobs else site.start_job(program),
+            plan,
+            site.cluster.limit,
+            lambda text: console.print(f"verify {text}"),
+        )
+        chosen = partial(benchmark.chosen_label, decision, table.ranks)
+        rows = benchmark.make_rows(timed, plan, site.cluster.limit, chosen)
+        return [verify.judge(*both, evidence[both[1].block]) for both in zip(rows, timed)]
+
+    verdicts = {one.block: one for one in time_blocks([*evidence])}
+    doubtful = [block for block, one in verdicts.items() if one.why]
+    if doubtful:
+        verdicts |= {one.block: one for one in time_blocks(doubtful)}
+    found = verify.sure([*verdicts.values()])
+    verify.show(console, found)
+    wrong = [f"{size_text(one.block)}: {one.why}" for one in found if one.why]
+    if wrong and noise and not changed:
+        raise TooNoisy(f"nobody can tell while {noise}: {'; '.join(wrong)}")
+    if changed or wrong:
+        raise Outdated(f"tune again (./configure): {'; '.join([*changed, *wrong])}")
+    console.print(f"still right: generated/alltoall.c, by {len(found)} of its rows")
+
+
+def evidence_of_speed(
+    place: Workplace, catalogue: Catalogue, table: DecisionTable
+) -> dict[int, Evidence]:
+    """What was measured of a table at a large block, on which the network's speed shows."""
+    native, ranks = catalogue.variant("native"), table.ranks
+    mine = linked(cell for (n, _), cell in read_cells(place, catalogue)[1].items() if n == ranks)
+    large = [c for c in mine if c.block <= verify.LARGE and table.choice(c.block) in c.rounds]
+    spread = spread_in(mine, native)
+    return {c.block: weigh(c, table.choice(c.block), native, spread) for c in large[-1:]}
 
 
 def make_plan(

@@ -11,6 +11,7 @@ STAGES = (
     "decide",
     "emit",
     "bench",
+    "verify",
     "report",
     "figures",
     "timeline",

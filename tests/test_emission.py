@@ -178,3 +178,17 @@ def test_hostile_text_in_a_decision_stays_a_comment(catalogue, tools, tmp_path):
         "compiling",
     )
     assert "main" not in tools.run(["nm", str(tmp_path / "a.o")], "nm")
+
+
+@pytest.mark.parametrize(
+    "label", ["phased(sync=sender,segment=0,depth=2)", "ring(sync=none,leaders=1)"]
+)
+def test_a_rival_brings_what_it_needs(generic, catalogue, tools, tmp_path, label):
+    """No row of the file has a tree, or leaders: a bench may want one that does."""
+    rival = catalogue.variant(label)
+    (tmp_path / "alltoall.h").write_text(emit_h(TEMPLATES))
+    text = emit_c(generic, catalogue, TEMPLATES, also=[rival])
+    assert f"static int {rival.body.symbol}(" in text
+    (tmp_path / "alltoall.c").write_text(text)
+    output = str(tmp_path / "alltoall.o")
+    tools.run([tools.mpicc, "-c", str(tmp_path / "alltoall.c"), "-o", output], "a rival")

@@ -97,3 +97,17 @@ def test_a_prefix_that_could_not_be_named_is_refused(place):
     done = make(place, "install", PREFIX="/opt/a b")
     assert done.returncode != 0
     assert "an absolute path" in done.stderr
+
+
+def test_what_is_installed_knows_where_it_was_tuned(place, tmp_path):
+    """Unless it is a package."""
+    for destdir, prefix, why in (
+        ("", f"{tmp_path}/here", f"nothing is tuned in {place}: run ./configure there"),
+        (tmp_path, "/there", "run './configure --verify' there"),
+    ):
+        assert make(place, "install", DESTDIR=destdir, PREFIX=prefix).returncode == 0
+        top = Path(f"{destdir}{prefix}")
+        argv = [str(top / "bin" / "atall-info"), "--verify", str(top / "lib" / "libatall.so")]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert why in done.stderr

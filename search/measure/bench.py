@@ -125,8 +125,7 @@ def chosen_label(decision: Decision, ranks: int, block: int) -> str:
 class Plan:
     """What a bench times on so many ranks: blocks, each for so many seconds a launch, and beside
     the two targets competitors by name, with the label that each has at a block; ``cold`` adds
-    calls after idleness; ``pace`` makes the cluster ready for a
-    block."""
+    calls after idleness; ``pace`` makes the cluster ready for a block."""
 
     ranks: int
     sizes: Sequence[int]

@@ -1,0 +1,141 @@
+"""Verifying: whether what was tuned is still right, by a short bench of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from search.cluster.hosts import Cluster
+from search.cluster.topology import FULL_FRAME
+from search.decision import DecisionTable, Evidence
+from search.measure.bench import Plan, Row, Timed, interval_text
+from search.measure.gates import Gates, summarised
+from search.measure.job import Job
+from search.measure.null_tests import null_tests
+from search.measure.samples import Interval, score
+from search.measure.visits import LOOK_MILLISECONDS, PATIENCE, Pace
+from search.progress import size_text
+
+MOST_ROWS = 8
+LARGE = 65536
+"""Bytes to each peer at which the wires count, and a call is short."""
+SECONDS = 16.0
+"""Of all blocks and launches together."""
+LAUNCHES = 2
+RUNNER_UP = "runner-up"
+BETTER = 1.05
+"""So many times faster, for sure, must a rival be to make a row wrong."""
+OTHER = 1.3
+"""By so much a call may take longer, or less, than it did: beyond that the network is another."""
+
+
+LONGER, LESS = "it takes longer than it did", "it takes less than it did"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a row does now at its block (bytes to each peer): what its rivals take over what it
+    takes, what it takes over what it took, and, if it is not right any more, why."""
+
+    block: int
+    variant: str
+    native: Interval
+    runner_up: Interval | None
+    then: float
+    why: str = ""
+
+
+def what_matters(table: DecisionTable) -> dict[int, Evidence]:
+    """What speaks for the rows of a table that gain most, by block, smallest first."""
+
+    def gain(one: Evidence) -> float:
+        return one.native[0] if one.native else 1.0
+
+    known = [row.evidence for row in table.cutoffs if row.evidence]
+    kept = sorted(known, key=gain, reverse=True)[:MOST_ROWS]
+    return {one.block: one for one in known if one in kept}
+
+
+def plan(ranks: int, blocks: Sequence[int], rivals: Mapping[int, str], pace: Pace) -> Plan:
+    """A bench of these blocks in some seconds; ``rivals`` has each one's runner-up."""
+    return Plan(
+        ranks,
+        blocks,
+        SECONDS / len(blocks) / LAUNCHES,
+        LAUNCHES,
+        {RUNNER_UP: lambda block: rivals[block]},
+        pace=pace,
+    )
+
+
+def noise(cluster: Cluster, job: Job, gates: Gates) -> str:
+    """What else the hosts are busy with, or the machine that emulates them; nothing if they are
+    not."""
+    if cluster.kind == "emulated":
+        tests = null_tests(cluster, job)
+        others = f"others have {tests.others:.0%} of the processors"
+        found = [*tests.troubles(cluster.timeout), *([others] if tests.is_disturbed else [])]
+    else:
+        found = gates.look(job.ask(f"quiet {LOOK_MILLISECONDS}", PATIENCE))
+    return summarised(found) if found else ""
+
+
+def judge(row: Row, timed: Timed, evidence: Evidence) -> Verdict:
+    """What a bench of a block says of a row. Calls in one frame may take any time: the processors'
+    load shows in them."""
+    samples = timed.samples("generated")
+    runner_up = row.competitors[RUNNER_UP] if evidence.runner_up else None
+    then = row.generated.median / evidence.seconds
+    why = ""
+    if row.ratio.high < 1 / BETTER:
+        why = "the library's own is faster now"
+    elif runner_up and runner_up.high < 1 / BETTER:
+        why = f"{evidence.runner_up} is faster now"
+    elif row.block > FULL_FRAME and row.generated.low > OTHER * evidence.seconds:
+        why = LONGER
+    elif row.block > FULL_FRAME and score(samples) < evidence.seconds / OTHER:
+        why = LESS
+    return Verdict(row.block, row.variant, row.ratio, runner_up, then, why)
+
+
+def sure(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Without what they say of times then and now, unless all blocks beyond one frame say the same:
+    another network shows in all of them, and one alone has modes of its own."""
+    large = {one.why for one in verdicts if one.block > FULL_FRAME}
+    if len(large) <= 1:
+        return [*verdicts]
+    return [replace(one, why="") if one.why in (LONGER, LESS) else one for one in verdicts]
+
+
+def changes(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
+    """What is another than it was when the table was tuned, in words."""
+    return [
+        f"{key} was {before.get(key)}, is {after.get(key)}"
+        for key in {**before, **after}
+        if before.get(key) != after.get(key)
+    ]
+
+
+def show(console: Console, verdicts: Sequence[Verdict]) -> None:
+    """The table that people read."""
+    table = Table(box=box.SIMPLE)
+    for heading in ("block", "variant", "native takes", "runner-up takes", "of then", ""):
+        table.add_column(heading, justify="left" if heading in ("variant", "") else "right")
+    for one in verdicts:
+        table.add_row(
+            size_text(one.block),
+            one.variant,
+            _text(one.native),
+            _text(one.runner_up) if one.runner_up else "",
+            f"{one.then:.2f}",
+            one.why,
+        )
+    console.print(table)
+
+
+def _text(ratio: Interval) -> str:
+    return f"{ratio.median:.2f} x ({interval_text(ratio.low, ratio.high)})"
