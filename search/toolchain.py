@@ -71,7 +71,7 @@ class Toolchain:
         )
 
     def compile_preload(self, library: Path) -> None:
-        """Build the library that makes emulated hosts wait instead of spin."""
+        """Build the library that makes emulated hosts wait instead of spin, and end together."""
         self.run(
             [
                 self.mpicc,
@@ -79,7 +79,7 @@ class Toolchain:
                 "-O2",
                 "-shared",
                 "-fPIC",
-                str(PROBES / "blocking.c"),
+                *(str(PROBES / name) for name in ("blocking.c", "answering.c")),
                 "-o",
                 str(library),
                 "-ldl",

@@ -1,9 +1,17 @@
 /*
  * Hosts that are not there, for the file under test: h0, h1, ... with so many ranks each as
- * RANKS_PER_HOST says, one if it does not.
+ * RANKS_PER_HOST says, one if it does not. What includes this may name them otherwise, and shuffle
+ * the ranks: MADE_UP_NAME, MADE_UP_PLACE(rank).
  */
 #ifndef MADE_UP_HOSTS_H
 #define MADE_UP_HOSTS_H
+
+#ifndef MADE_UP_NAME
+#define MADE_UP_NAME "h%d"
+#endif
+#ifndef MADE_UP_PLACE
+#define MADE_UP_PLACE(rank) (rank)
+#endif
 
 #include <mpi.h>
 
@@ -17,7 +25,7 @@ static int made_up_processor_name(char *name, int *length)
     PMPI_Initialized(&begun); /* not by a session: there is no world then */
     if (begun)
         PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    *length = sprintf(name, "h%d", rank / (per_host ? atoi(per_host) : 1));
+    *length = sprintf(name, MADE_UP_NAME, MADE_UP_PLACE(rank) / (per_host ? atoi(per_host) : 1));
     return MPI_SUCCESS;
 }
 #define PMPI_Get_processor_name made_up_processor_name

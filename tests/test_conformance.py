@@ -140,7 +140,7 @@ def test_every_variant_everywhere(tools, program, catalogue, patient, record_pro
 )
 def test_several_ranks_a_host(tools, program, catalogue, patient, per_host, leaders):
     """Leaders where hosts have as many ranks as each other, and where they have not."""
-    options = [*patient, "-genv", "CONFORMANCE_PER_HOST", str(per_host)]
+    options = [*patient, "-genv", "RANKS_PER_HOST", str(per_host)]
     phased = [label for label in labels_for(catalogue, 7) if label.startswith("phased")]
     led = {v.kind: v for v in catalogue.variants(16) if "leaders" in dict(v.values)}
     for ranks in (7, 16):
@@ -299,7 +299,7 @@ def test_the_oracle_catches_wrong_leaders(tools, subject, patient, tmp_path, mut
     before, after = LED_MUTANTS[mutant]
     assert before in subject, "the mutation no longer applies: mend it"
     program = build(tools, tmp_path, subject.replace(before, after), MUTANT)
-    options = [*patient, *FIRST, "-genv", "CONFORMANCE_PER_HOST", "4"]
+    options = [*patient, *FIRST, "-genv", "RANKS_PER_HOST", "4"]
     labels = [f"ring(sync=none,leaders={leaders})" for leaders in (1, 2, 3)]
     _, failed, said = run(tools, program, 16, labels, options)
     assert failed > 0

@@ -8,7 +8,18 @@ from search.emission import emit_c, emit_h
 from search.toolchain import TEMPLATES
 
 from .conftest import ROOT
-from .ways import FLAGS, TABLES, WAYS, build_ways, compiled, run, stats, try_way
+from .ways import (
+    APPLICABLE,
+    FLAGS,
+    TABLES,
+    WAYS,
+    WRAPPERS,
+    build_ways,
+    compiled,
+    run,
+    stats,
+    try_way,
+)
 
 
 @pytest.fixture(scope="module")
@@ -157,17 +168,15 @@ def test_another_library_is_noticed_once(tools, catalogue, generic, tmp_path):
 # ---- the ways in
 
 
-@pytest.mark.parametrize("language", ["C", "C++", "Fortran"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("language", "way"),
+    [(one, way) for one in (*WRAPPERS, "mpi4py") for way in APPLICABLE.get(one, WAYS)],
+)
 def test_ways_in(tools, folder, language, way):
     worked = try_way(tools, folder, language, way)
     if worked is None:
-        pytest.skip(f"no compiler for {language}")
+        pytest.skip(f"this MPI library has nothing for {language}")
     assert worked
-
-
-def test_mpi4py_under_the_preload(tools, folder):
-    assert try_way(tools, folder, "mpi4py", "preload")
 
 
 def test_a_profiler_keeps_working(tools, folder, tmp_path):

@@ -97,6 +97,12 @@ def compiler_for(tools, language):
     return str(path) if done.returncode == 0 else None
 
 
+def imports_mpi4py(tools):
+    """Whether this Python's mpi4py finds the library: PyPI's looks for a name of upstream's."""
+    argv = [tools.mpiexec, *LAUNCH, "-n", "1", sys.executable, "-c", "from mpi4py import MPI"]
+    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
+
+
 def waiting_ranks(tools, preload):
     """Settings with which many ranks share few processors: they wait, not spin."""
     tools.compile_preload(preload)
@@ -128,9 +134,12 @@ def stats(said):
 
 
 def try_way(tools, place, language, way):
-    """Build and run a caller; whether its calls were ours and right. None: no compiler for it."""
+    """Build and run a caller; whether its calls were ours and right. None: the library has nothing
+    for this language."""
     preloaded = place / SONAME if way == "preload" else None
     if language == "mpi4py":
+        if not imports_mpi4py(tools):
+            return None
         program, words = sys.executable, ["-c", PYTHON]
     else:
         compiler = compiler_for(tools, language)
@@ -168,7 +177,7 @@ def outcome(trial, *arguments, **named):
     except (EnvironmentFailure, AssertionError) as error:
         print(f"{arguments[1:]}: {error}", file=sys.stderr)
         return "fails"
-    return "no compiler" if worked is None else "ok" if worked else "not ours"
+    return "none" if worked is None else "ok" if worked else "not ours"
 
 
 def show(headings, rows):
@@ -191,7 +200,7 @@ def ways_rows(libraries):
         for language in (*WRAPPERS, "mpi4py"):
             mine = APPLICABLE.get(language, WAYS)
             cells = [outcome(try_way, tools, place, language, w) if w in mine else "" for w in WAYS]
-            if "no compiler" not in cells:
+            if "none" not in cells:
                 yield [library_name(tools), language, *cells]
 
 

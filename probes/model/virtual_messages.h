@@ -399,11 +399,11 @@ int PMPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, int to,
                   void *in, int in_count, MPI_Datatype in_type, int from, int in_tag, MPI_Comm comm,
                   MPI_Status *status)
 {
-    MPI_Request requests[2];
-    PMPI_Irecv(in, in_count, in_type, from, in_tag, comm, &requests[0]);
-    PMPI_Isend(out, out_count, out_type, to, out_tag, comm, &requests[1]);
-    (void)status;
-    return PMPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    MPI_Request received, sent;
+    PMPI_Irecv(in, in_count, in_type, from, in_tag, comm, &received);
+    PMPI_Isend(out, out_count, out_type, to, out_tag, comm, &sent);
+    PMPI_Wait(&received, status);
+    return PMPI_Wait(&sent, MPI_STATUS_IGNORE);
 }
 
 /* Dissemination, as MPICH's. */

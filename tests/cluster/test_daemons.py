@@ -1,7 +1,6 @@
 """ATALL on a cluster of real daemons: over ssh, and in Slurm's allocations."""
 
 import json
-import shutil
 import sys
 import time
 
@@ -15,7 +14,6 @@ pytestmark = pytest.mark.cluster
 BRIEF = ("--sizes=64,16384", "--only=ring,phased,bruck")
 LONGER = ("--sizes=64,1024,4096,16384",)
 """What has time to be interrupted."""
-DEBIAN = "/usr/bin/mpicc.mpich"
 PMI = {"SLURM_MPI_TYPE": "pmi2"}
 PATIENCE = 600.0
 
@@ -39,18 +37,22 @@ def waiting(tools, stand):
     return {"LD_PRELOAD": str(library)}
 
 
-@pytest.fixture
-def place(stand, request):
-    path = stand.root / f"at-{request.node.name}"
+def make_place(path):
+    """A directory with what says which hosts there are, and on which switches."""
     path.mkdir()
     (path / "hosts").write_text("".join(f"{host}\n" for host in HOSTS))
     lines = [f"SwitchName={name} Nodes={','.join(hosts)}" for name, hosts in SWITCHES.items()]
-    lines.append(f"SwitchName=top Switches={','.join(SWITCHES)} LinkSpeed=100\n")
+    lines.append(f"SwitchName=top Switches={','.join(SWITCHES)} LinkSpeed={RATE}\n")
     (path / "tree.conf").write_text("\n".join(lines))
     return path
 
 
 @pytest.fixture
+def place(stand, request):
+    return make_place(stand.root / f"at-{request.node.name}")
+
+
+@pytest.fixture(scope="module")
 def configure(tools):
     """The command line of ./configure with some options."""
 
@@ -253,10 +255,8 @@ def test_a_cable_that_is_cut_under_srun(stand, place, waiting, configure):
     assert "the Slurm allocation is over (n3 down)" in last, said
 
 
-def test_mpich_of_debian_beside_the_wheel(stand, place, waiting, configure):
-    if not shutil.which(DEBIAN):
-        pytest.skip("no MPICH of Debian: install mpich")
-    words = [*SALLOC, "-N4", *configure(mpicc=DEBIAN)]
+def test_mpich_of_debian_beside_the_wheel(stand, place, waiting, configure, debian):
+    words = [*SALLOC, "-N4", *configure(mpicc=debian.mpicc)]
     settings = {**waiting, **PMI}
     said = stand.run("n1", *words, cwd=place, settings=settings, timeout=PATIENCE).stdout
     assert "3 switches" in said
@@ -264,15 +264,11 @@ def test_mpich_of_debian_beside_the_wheel(stand, place, waiting, configure):
 
 
 @pytest.fixture(scope="module")
-def tuned(stand, waiting, tools):
+def tuned(stand, waiting, configure):
     """A directory that is tuned over ssh; made anew for each test of what may change then."""
-    place = stand.root / "tuned"
-    place.mkdir()
-    (place / "hosts").write_text("".join(f"{host}\n" for host in HOSTS))
-    shutil.copy(stand.root / "slurm" / "topology.conf", place / "tree.conf")
-    program = [str(ROOT / "configure"), f"PYTHON={sys.executable}", f"MPICC={tools.mpicc}"]
-    words = ["--effort=quick", "--accept-noise", "--sizes=64,4096,32768", *SSH]
-    stand.run("n1", *program, *words, cwd=place, settings=waiting, timeout=PATIENCE)
+    place = make_place(stand.root / "tuned")
+    words = configure(*SSH, search=("--sizes=64,4096,32768",))
+    stand.run("n1", *words, cwd=place, settings=waiting, timeout=PATIENCE)
     return place
 
 
@@ -307,13 +303,11 @@ def test_verify_when_a_host_has_other_sysctls(stand, tuned, waiting):
     assert "tcp was" in done.stdout.splitlines()[-1]
 
 
-def test_verify_with_another_mpi(stand, tuned, waiting):
-    if not shutil.which(DEBIAN):
-        pytest.skip("no MPICH of Debian: install mpich")
+def test_verify_with_another_mpi(stand, tuned, waiting, debian):
     settings = tuned / "config.mk"
     text = settings.read_text()
     lines = [line for line in text.splitlines() if not line.startswith("MPI")]
-    lines += [f"MPICC = {DEBIAN}", "MPIEXEC = /usr/bin/mpiexec.mpich", ""]
+    lines += [f"MPICC = {debian.mpicc}", f"MPIEXEC = {debian.mpiexec}", ""]
     settings.write_text("\n".join(lines))
     try:
         done = verified(stand, tuned, waiting)
