@@ -170,8 +170,9 @@ class TreeNode:
 
 def hashed_tree(topology: Topology) -> tuple[TreeNode, ...]:
     """A topology as it may stand in an emitted file: no names."""
+    name_of = topology.names.of
     return tuple(
-        TreeNode(node.parent, node.capacity, name_hash(node.host) if node.host else 0)
+        TreeNode(node.parent, node.capacity, name_hash(name_of(node.host)) if node.host else 0)
         for node in flatten(topology)
     )
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from search.algorithm import Catalogue
 from search.cluster.hosts import Cluster
 from search.decision import Decision, DecisionTable, Evidence
-from search.measure.bench import geometric_mean, interval_text
+from search.measure.bench import geometric_mean, ratio_text
 from search.progress import size_text
 from search.tuning import Tuned
 
@@ -127,7 +127,7 @@ def _figures(evidence: Evidence | None) -> list[str]:
     if evidence is None:
         return ["", "", ""]
     both = evidence.native, evidence.ahead
-    ratios = [f"{r[0]:.2f} x ({interval_text(r[1], r[2])})" if r else "" for r in both]
+    ratios = [ratio_text(*r[:3]) if r else "" for r in both]
     return [*ratios, f"{evidence.of_limit:.0%}" if evidence.of_limit else ""]
 
 

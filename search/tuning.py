@@ -12,7 +12,6 @@ from typing import Any
 from rich.console import Console
 
 from search.algorithm import Catalogue, Variant
-from search.cluster.hostlist import short_name
 from search.cluster.hosts import Cluster, read_cluster
 from search.cluster.site import Site, digest
 from search.decide import WINNERS_TO_CONFIRM
@@ -224,10 +223,7 @@ def make_task(
 
 def make_gates(cluster: Cluster) -> Gates:
     """The noise gates of a cluster."""
-    speeds = {short_name(link.lower): link.mbit for link in cluster.topology.links}
-    hosts = cluster.host_of_rank()
-    mbit = {host: speeds.get(short_name(host)) for host in hosts}
-    return Gates(hosts, mbit, cluster.kind)
+    return Gates(cluster.host_of_rank(), cluster.speeds(), cluster.kind)
 
 
 def uncertain(cells: Cells, tasks: Sequence[Task]) -> tuple[str, ...]:

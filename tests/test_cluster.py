@@ -55,6 +55,8 @@ def test_host_files(tmp_path):
     assert read_hostfile(path) == [Host("n1", 4), Host("n0", 1)]
     path.write_text("10.0.0.1\n10.0.0.2:2\n")
     assert read_hostfile(path) == [Host("10.0.0.1", 1), Host("10.0.0.2", 2)]
+    path.write_text("n1.a.org\nn1.b.org:2\n")
+    assert read_hostfile(path) == [Host("n1.a.org", 1), Host("n1.b.org", 2)]
     path.write_text("n[1-2]:3\nm slots=2 max_slots=4\no max-slots=2\n")
     hosts = [Host("n1", 3), Host("n2", 3), Host("m", 2), Host("o", 1)]
     assert read_hostfile(path) == hosts
@@ -65,10 +67,9 @@ def test_host_files(tmp_path):
         ("n1 ifhn=n1-ib", "slots=NUMBER"),
         ("n[1-", "brackets"),
         ("n[1-2]\nn2", "twice: use host:slots"),
-        ("n1.a.org\nn1.b.org", "n1.b.org and n1.a.org are one host to MPI"),
         ("n1:x", "slots"),
         ("n1:0", "slots"),
-        ("n1\nN1.org", "one host to MPI"),
+        ("n1\nN1.org", "N1.org and n1 may be one host: write both in full"),
         ("n1\nN1", "twice: use host:slots"),
         ("-o", "not a name"),
         ("", "no host"),
@@ -92,6 +93,7 @@ def test_the_source_of_the_tree_is_said(tmp_path):
     [
         (["10.0.0.1", "10.0.0.2"], ["n1", "n2"], "host 10.0.0.1 calls itself n1"),
         (["n1-ib", "n1-ib", "n2-ib"], ["n1", "n1", "n2"], "host n1-ib calls itself n1"),
+        (["n1.a", "n1.b", "n2"], ["n1", "n1", "n2"], "host n1.a calls itself n1, as another may"),
         (["n1", "n2"], ["n2", "n1"], "not placed as asked"),
         (["a1", "a2"], ["n1", "n1"], "not placed as asked"),
         (["a1", "a1"], ["n1", "n2"], "not placed as asked"),

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from search.cluster.topology_file import parse_conf
+from search.decision import hashed_tree
 from search.emission import emit_c, emit_h
 from search.toolchain import TEMPLATES
 
@@ -35,19 +37,24 @@ def folder(tools, catalogue, generic, tmp_path_factory):
 # ---- what a program may do
 
 
+def settings_for(words, waiting):
+    """A thread that waits in MPI keeps others out, so there it spins as usual."""
+    return {} if "threads" in words else waiting
+
+
 @pytest.mark.parametrize(
     ("ranks", "words"),
     [
         (2, ["errors"]),
         (3, ["communicators", 1500]),
         (2, ["cycles", 3000]),
-        (3, ["threads", 300]),
+        (3, ["threads", 100]),
         (1, ["heap", 100]),
         (4, ["heap", 100]),
     ],
 )
-def test_a_program_may(tools, folder, ranks, words):
-    assert "fine" in run(tools, ranks, folder / "drop_in", *words)
+def test_a_program_may(tools, folder, waiting, ranks, words):
+    assert "fine" in run(tools, ranks, folder / "drop_in", *words, **settings_for(words, waiting))
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +73,9 @@ def every_row(tools, whole, tmp_path_factory):
 @pytest.mark.parametrize(
     "table", [pytest.param(t, marks=() if t == "leaders" else pytest.mark.full) for t in TABLES]
 )
-def test_a_program_may_with_every_kind_of_row(tools, every_row, table, words):
-    assert "fine" in run(tools, 4, every_row, *words, seconds=600, **TABLES[table])
+def test_a_program_may_with_every_kind_of_row(tools, every_row, waiting, table, words):
+    settings = {**settings_for(words, waiting), **TABLES[table]}
+    assert "fine" in run(tools, 4, every_row, *words, seconds=600, **settings)
 
 
 FOREIGN = "called_from_lib:libmpi.so.12\ncalled_from_lib:libmpich.so.12\n"
@@ -163,6 +171,24 @@ def test_another_library_is_noticed_once(tools, catalogue, generic, tmp_path):
     assert said.count("ATALL: tuned with MPICH 1.2.3") == 1
     assert "fine" in said
     assert "ATALL" not in run(tools, 3, program, ATALL_VERBOSE="0")
+
+
+@pytest.mark.parametrize(("names", "is_known"), [("h.%d.org", True), ("g.%d.org", False)])
+def test_hosts_may_differ_in_their_domains_alone(
+    tools, catalogue, generic, tmp_path, names, is_known
+):
+    """They are found in the tree all the same; who is not there is served without it."""
+    tree = hashed_tree(parse_conf("SwitchName=s Nodes=h.0.org,h.1.org,h.2.org", "here"))
+    text = emit_c(replace(generic, tree=tree), catalogue, TEMPLATES, all_bodies=True)
+    hosts = f'#define MADE_UP_NAME "{names}"\n#include "{ROOT}/tests/made_up_hosts.h"\n'
+    (tmp_path / "alltoall.c").write_text(hosts + text)
+    (tmp_path / "alltoall.h").write_text(emit_h(TEMPLATES))
+    sources = [ROOT / "tests" / "caller.c", tmp_path / "alltoall.c"]
+    program = compiled(tools, tmp_path / "caller", sources, *FLAGS, "-DATALL_OVERRIDE")
+    force = "phased(sync=sender,segment=0,depth=1)"
+    said = run(tools, 3, program, ATALL_STATS="1", ATALL_FORCE=force)
+    assert "fine" in said
+    assert {"phased" in label for _, _, _, label in stats(said)} == {is_known}
 
 
 # ---- the ways in

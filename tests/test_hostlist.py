@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.cluster.hostlist import expand, name_hash, short_name
+from search.cluster.hostlist import Names, expand, name_hash, short_name
 from search.errors import UserError
 
 
@@ -66,7 +66,23 @@ def test_never_lets_anything_but_names_through(text):
         assert name.isascii()
 
 
-def test_hash_is_of_the_short_lower_case_name():
+def test_a_host_is_known_by_its_short_lower_case_name():
     assert short_name("Node7.Cluster.org") == "node7"
-    assert name_hash("Node7.cluster.org") == name_hash("node7") != name_hash("node8")
+    assert short_name("10.0.0.7") == "10.0.0.7"
+    names = Names(["Node7.Cluster.org", "n8", "10.0.0.7", "10.0.0.8"])
+    assert names.of("node7") == names.of("Node7.cluster.org") == "node7"
+    assert [names.of(name) for name in ("N8.x", "10.0.0.8", "new.x")] == ["n8", "10.0.0.8", "new"]
+    assert name_hash("node7") != name_hash("node8")
     assert name_hash("") == 0xCBF29CE484222325  # FNV-1a's offset basis
+
+
+def test_hosts_with_the_same_short_name_are_known_in_full():
+    names = Names(["n1.a.org", "n2.a.org"])
+    assert names.add("N1.b.org") is None
+    assert [names.of(name) for name in ("N1.A.org", "n1.b.org", "n2")] == [
+        "n1.a.org",
+        "n1.b.org",
+        "n2",
+    ]
+    for again in ("n1.A.org", "n1", "N2", "n2.A.org"):
+        assert names.add(again).split(".")[0] == again.split(".")[0].lower()

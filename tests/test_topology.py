@@ -55,7 +55,7 @@ def test_keys_are_case_insensitive_and_lines_continue():
         ("SwitchName=a Nodes=n0 Switches=b", "f:1", "not defined"),
         ("SwitchName=a Nodes=n0 Switches=b\nSwitchName=b", "f:2", "no host"),
         ("SwitchName=a Nodes=a", "f:1", "names a switch and a host"),
-        ("SwitchName=a Nodes=n0,N0.x", "f:", "same short name"),
+        ("SwitchName=a Nodes=n0,N0.x", "f:", "may be one host"),
     ],
 )
 def test_what_is_no_tree_is_refused_with_line_and_reason(text, place, word):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from search.cluster.hostlist import short_name
+from search.cluster.hostlist import Names
 from search.errors import HostsFailed
 from search.measure.job import JobLost
 
@@ -19,14 +19,15 @@ class Health:
 
     def __init__(self, hosts: Sequence[str], silent: Callable[[], Mapping[str, str]]) -> None:
         """``silent`` tells which of the hosts do not answer, and why."""
-        self._name = {short_name(host): host for host in hosts}
+        self._name_of = Names(hosts).of
+        self._host = {self._name_of(host): host for host in hosts}
         self._silent = silent
         self._failures: dict[str, list[str]] = {}
 
     def blame(self, losses: Iterable[JobLost]) -> None:
         """Lost jobs that no variant is to blame for count against the hosts they ended on."""
         for loss in losses:
-            host = self._name.get(short_name(loss.host))
+            host = self._host.get(self._name_of(loss.host))
             if host:
                 self._failures.setdefault(host, []).append(loss.why)
         self._give_up()
@@ -48,7 +49,7 @@ class Health:
             return
         host, reasons = next(iter(bad.items()))
         others = f" (and {', '.join([*bad][1:])})" if len(bad) > 1 else ""
-        without = ", or --allow-shrink to go on without it" if len(self._name) > 1 else ""
+        without = ", or --allow-shrink to go on without it" if len(self._host) > 1 else ""
         why = "; ".join(dict.fromkeys(reasons))
         raise HostsFailed(
             f"host {host} failed twice{others}: {why}: mend it and run configure again, which goes "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from search.errors import UserError
 
@@ -23,17 +24,44 @@ def check_name(name: str, where: str) -> str:
 
 
 def short_name(host: str) -> str:
-    """The name by which a host is known everywhere: lower case, without its domain; an address
-    (IPv4) is no name with a domain."""
+    """A host's name in lower case, without its domain; an address (IPv4) is no name with a
+    domain."""
     if _ADDRESS.match(host):
         return host
     return host.split(".", 1)[0].lower()
 
 
-def name_hash(host: str) -> int:
-    """64-bit FNV-1a of the short name: how a host appears in emitted files."""
+class Names:
+    """The names by which a cluster's hosts are known everywhere: short ones, but in full, in lower
+    case, where several have the same short one."""
+
+    def __init__(self, hosts: Iterable[str] = ()) -> None:
+        self._alike: dict[str, list[str]] = {}
+        for host in hosts:
+            self.add(host)
+
+    def add(self, host: str) -> str | None:
+        """Take a host in, or tell which of those that are there it is: hosts with the same short
+        name are two only if both names are full."""
+        alike = self._alike.setdefault(short_name(host), [])
+        for other in alike:
+            if host.lower() in (other.lower(), short_name(host)) or other.lower() == short_name(
+                host
+            ):
+                return other
+        alike.append(host)
+        return None
+
+    def of(self, host: str) -> str:
+        """The name by which a host is known."""
+        short = short_name(host)
+        return host.lower() if len(self._alike.get(short, ())) > 1 else short
+
+
+def name_hash(name: str) -> int:
+    """64-bit FNV-1a of the name by which a host is known: how it appears in emitted files."""
     value = 0xCBF29CE484222325
-    for byte in short_name(host).encode():
+    for byte in name.encode():
         value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
     return value
 

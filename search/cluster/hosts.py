@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from search.cluster import slurm
-from search.cluster.hostlist import expand, short_name
+from search.cluster.hostlist import Names, expand, short_name
 from search.cluster.topology import FULL_FRAME, Link, Topology, alltoall_limit, single_switch
 from search.cluster.topology_file import read_topology
 from search.errors import HostsFailed, UserError
@@ -82,6 +82,12 @@ class Cluster:
         names = [host.name for host in self.hosts for _ in range(host.slots)]
         return names[: self.ranks]
 
+    def speeds(self) -> dict[str, float | None]:
+        """The speed of each host's cable in Mbit/s, as far as the topology has one, by host."""
+        name_of = self.topology.names.of
+        mbit = {name_of(link.lower): link.mbit for link in self.topology.links}
+        return {host: mbit.get(name_of(host)) for host in self.ranks_on()}
+
     def communicators(self, ranks: int) -> list[list[range]]:
         """What calls on so many ranks are timed on, as lists of ranks: all rows of the grid, or
         columns, at once, and where they are alike first the rows, then the columns; what is neither
@@ -144,10 +150,11 @@ def place(hosts: Sequence[Host], topology: Topology, placement: str) -> list[Hos
     """Order hosts: switch after switch, one from each switch in turn, or as they came."""
     if placement == "file":
         return list(hosts)
-    by_name = {short_name(host.name): host for host in hosts}
+    name_of = topology.names.of
+    by_name = {name_of(host.name): host for host in hosts}
     by_switch: dict[str, list[Host]] = {switch: [] for switch in topology.switches}
     for link in topology.links:
-        host = by_name.get(short_name(link.lower))
+        host = by_name.get(name_of(link.lower))
         if host and link.lower not in by_switch:
             by_switch[link.upper].append(host)
     groups = list(by_switch.values())
@@ -168,9 +175,10 @@ def make_cluster(options: Any, environment: Mapping[str, str]) -> Cluster:
         kind, hosts = _real_hosts(options, environment)
         names = [host.name for host in hosts]
         topology = _real_topology(options, environment, names)
-        known = {short_name(name) for name in topology.hosts}
+        name_of = topology.names.of
+        known = {name_of(name) for name in topology.hosts}
         for name in names:
-            if short_name(name) not in known:
+            if name_of(name) not in known:
                 raise UserError(
                     f"{options.topology or slurm.SOURCE}: host {name} is missing: every host of "
                     "the job must hang off a switch"
@@ -249,7 +257,8 @@ def read_hostfile(path: Path) -> list[Host]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not a text file"
         raise UserError(f"cannot read host file {path}: {reason}") from error
-    hosts: dict[str, Host] = {}
+    hosts: list[Host] = []
+    known = Names()
     for number, line in enumerate(lines, 1):
         words = line.split("#", 1)[0].split()
         if not words:
@@ -266,18 +275,18 @@ def read_hostfile(path: Path) -> list[Host]:
         if not re.fullmatch(r"[1-9]\d{0,4}", slots or "1"):
             raise UserError(f"{where}: {slots[:40]!r} found where a number of slots is expected")
         for name in expand(names, where):
-            if short_name(name) in hosts:
-                known = hosts[short_name(name)].name
+            twin = known.add(name)
+            if twin:
                 raise UserError(
                     f"{where}: host {name} is listed twice: use host:slots"
-                    if known.lower() == name.lower()
-                    else f"{where}: {name} and {known} are one host to MPI, whose names end at the "
-                    "first dot, so it is listed twice"
+                    if twin.lower() == name.lower()
+                    else f"{where}: {name} and {twin} may be one host: write both in full if they "
+                    "are two, else one of them with host:slots"
                 )
-            hosts[short_name(name)] = Host(name, int(slots or 1))
+            hosts.append(Host(name, int(slots or 1)))
     if not hosts:
         raise UserError(f"{path}: no host found: lines such as node1:4 are expected")
-    return list(hosts.values())
+    return hosts
 
 
 def slurm_hosts(environment: Mapping[str, str]) -> list[Host]:

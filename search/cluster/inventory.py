@@ -14,7 +14,8 @@ from search.cluster.launcher import query_hosts
 from search.errors import EnvironmentFailure, HostsFailed
 
 MISSING = "missing"
-FACTS = ("kernel", "tcp_congestion_control", "tcp_rmem", "tcp_wmem", "tcp_sack")
+TCP_SETTINGS = ("tcp_rmem", "tcp_wmem", "tcp_sack")
+FACTS = ("kernel", "tcp_congestion_control", *TCP_SETTINGS)
 """What measurements depend on, and may differ from host to host."""
 SCRIPT = "; ".join(  # in one line, since a login shell such as csh ends words at a newline
     (

@@ -17,7 +17,6 @@ from typing import IO
 
 from search.cluster import slurm
 from search.cluster.emulation import ENTER, Emulation
-from search.cluster.hostlist import short_name
 from search.cluster.hosts import Cluster
 from search.errors import HostsFailed
 from search.toolchain import Toolchain
@@ -116,8 +115,9 @@ def query_hosts(cluster: Cluster, command: str) -> dict[str, str]:
     if cluster.launcher == "srun":
         said = slurm.run_on_hosts(hosts, command)
         lines = (line.partition(" ") for line in said.splitlines())
-        found = {short_name(host): text for host, _, text in lines}
-        return {host: found.get(short_name(host), "") for host in hosts}
+        name_of = cluster.topology.names.of
+        found = {name_of(host): text for host, _, text in lines}
+        return {host: found.get(name_of(host), "") for host in hosts}
     answers = _answers(cluster, None, command)
     return {host: "" if answer.failure else answer.text for host, answer in answers.items()}
 

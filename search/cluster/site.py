@@ -18,7 +18,13 @@ from search.cluster.emulation import Emulation
 from search.cluster.health import Health
 from search.cluster.hostlist import name_hash, short_name
 from search.cluster.hosts import Cluster
-from search.cluster.inventory import Inventory, differences, fact, take_inventory
+from search.cluster.inventory import (
+    TCP_SETTINGS,
+    Inventory,
+    differences,
+    fact,
+    take_inventory,
+)
 from search.cluster.launcher import (
     ask_hosts,
     hostfile_text,
@@ -35,7 +41,6 @@ TRIES = 2
 """Of what needs a job that is lost."""
 NETWORK_CARDS = Path("/sys/class/net")
 T = TypeVar("T")
-TCP_SETTINGS = ("tcp_rmem", "tcp_wmem", "tcp_sack")
 MPI_SETTINGS = ("MPIR_", "MPICH_", "FI_", "UCX_", "HYDRA_")
 
 
@@ -161,10 +166,12 @@ class Site:
         if self.cluster.launcher == "srun" and self.cluster.ranks > 1 and len(job.hosts) == 1:
             job.kill()
             job = self._start_connected(start)
-        wanted = [short_name(name) for name in self.cluster.host_of_rank()]
-        if self.cluster.kind != "local" and [short_name(name) for name in job.hosts] != wanted:
+        name_of = self.cluster.topology.names.of
+        wanted = [name_of(host) for host in self.cluster.host_of_rank()]
+        found = [name_of(host) for host in job.hosts]
+        if self.cluster.kind != "local" and found != wanted:
             job.kill()
-            raise EnvironmentFailure(misplaced(wanted, [short_name(name) for name in job.hosts]))
+            raise EnvironmentFailure(misplaced(wanted, found))
         if self.cluster.grid:
             job.choose_grid(*self.cluster.grid)
         return job
@@ -191,14 +198,18 @@ class Site:
     def fingerprint(self, library: str, timing: str) -> dict[str, object]:
         """All on which measurements depend: another value of any field makes them stale."""
         cluster = self.cluster
+
+        def hashed(name: str) -> str:
+            return f"{name_hash(cluster.topology.names.of(name)):016x}"
+
         settings = {k: v for k, v in os.environ.items() if k.startswith(MPI_SETTINGS)}
         settings |= {k: v for k, v in self._environment.items() if k.startswith(MPI_SETTINGS)}
         fields: dict[str, object] = {
             "library": library,
             "kernel": self._fact("kernel", platform.release()),
-            "hosts": [f"{name_hash(h):016x}" for h in cluster.host_of_rank()],
+            "hosts": [hashed(host) for host in cluster.host_of_rank()],
             "tree": [
-                [f"{name_hash(link.upper):016x}", f"{name_hash(link.lower):016x}", link.mbit]
+                [hashed(link.upper), hashed(link.lower), link.mbit]
                 for link in cluster.topology.links
             ],
             "settings": settings,
@@ -238,6 +249,12 @@ def misplaced(wanted: Sequence[str], found: Sequence[str]) -> str:
         return (
             f"host {wanted[0]} calls itself {found[0]}: name hosts as they do themselves, in "
             "the host file and the topology"
+        )
+    shortened = [host for host in names if names[host] == short_name(host) != host]
+    if shortened:
+        return (
+            f"host {shortened[0]} calls itself {names[shortened[0]]}, as another may: give hosts "
+            "names that differ, or full ones (hostnamectl hostname NAME)"
         )
     return f"ranks are not placed as asked: rank 0.. on {list(found[:8])}, not {list(wanted[:8])}"
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from search.cluster.hostlist import short_name
+from search.cluster.hostlist import Names
 from search.errors import UserError
 
 FULL_FRAME = 1448
@@ -34,6 +35,11 @@ class Topology:
     hosts: tuple[str, ...]
     switches: tuple[str, ...]
     links: tuple[Link, ...]
+
+    @cached_property
+    def names(self) -> Names:
+        """By which names its hosts are known."""
+        return Names(self.hosts)
 
     def hosts_below(self) -> dict[str, frozenset[str]]:
         """For every host and switch by name: the hosts at and below it."""
@@ -162,18 +168,20 @@ def build_tree(lines: Sequence[SwitchLine], source: str) -> Topology:
             f"{roots[0].name}: one tree is expected"
         )
     hosts = tuple(host for line in lines for host in line.nodes)
-    _check_short_names(hosts, source)
+    _check_names(hosts, source)
     topology = Topology(hosts, tuple(switches), tuple(links))
     _check_reach(topology, roots[0], switches)
     return topology
 
 
-def _check_short_names(hosts: Sequence[str], source: str) -> None:
-    seen: dict[str, str] = {}
+def _check_names(hosts: Sequence[str], source: str) -> None:
+    names = Names()
     for host in hosts:
-        other = seen.setdefault(short_name(host), host)
-        if other is not host:
-            raise UserError(f"{source}: {other} and {host} have the same short name")
+        other = names.add(host)
+        if other:
+            raise UserError(
+                f"{source}: {other} and {host} may be one host: write both in full if they are two"
+            )
 
 
 def _check_reach(topology: Topology, root: SwitchLine, switches: Mapping[str, SwitchLine]) -> None:

@@ -321,6 +321,11 @@ def interval_text(low: float, high: float) -> str:
     return f"{low:.2f}-{high:.2f}" if high < MOST_RATIO else f"{low:.2f}-..."
 
 
+def ratio_text(ratio: float, low: float, high: float) -> str:
+    """How many times longer something takes, as people read it."""
+    return f"{ratio:.2f} x ({interval_text(low, high)})"
+
+
 def _best_forced(row: Row) -> list[str]:
     best = row.best_competitor
     return [best.partition(":")[2] or best, f"{row.competitors[best].median:.2f}"] if best else []

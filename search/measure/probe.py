@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from search.cluster.hostlist import short_name
 from search.cluster.hosts import Cluster
 from search.cluster.topology import PAYLOAD_SHARE
 from search.files import write_whole
@@ -114,15 +113,13 @@ def wrong_speeds(cluster: Cluster, rates: Sequence[float]) -> list[str]:
     """Where the topology says another speed than was measured: schedules, limits and the model rest
     on it. ``rates`` are bytes a second that each rank moved, all at once. Of a real cluster with
     one rank on each host: several share a cable."""
-    speeds = {short_name(link.lower): link.mbit for link in cluster.topology.links}
     hosts = cluster.host_of_rank()
     if cluster.kind != "remote" or len(set(hosts)) < len(hosts):
         return []
     seen = {host: rate * 8e-6 / PAYLOAD_SHARE for host, rate in zip(hosts, rates)}
     wrong = {
         host: (mbit, seen[host])
-        for host in seen
-        for mbit in [speeds.get(short_name(host))]
+        for host, mbit in cluster.speeds().items()
         if mbit and not SLOW * mbit < seen[host] < FAST * mbit
     }
     if not wrong:

@@ -12,7 +12,7 @@ from rich.table import Table
 from search.cluster.hosts import Cluster
 from search.cluster.topology import FULL_FRAME
 from search.decision import DecisionTable, Evidence
-from search.measure.bench import Plan, Row, Timed, interval_text
+from search.measure.bench import Plan, Row, Timed, ratio_text
 from search.measure.gates import Gates, summarised
 from search.measure.job import Job
 from search.measure.null_tests import null_tests
@@ -31,8 +31,6 @@ BETTER = 1.05
 """So many times faster, for sure, must a rival be to make a row wrong."""
 OTHER = 1.3
 """By so much a call may take longer, or less, than it did: beyond that the network is another."""
-
-
 LONGER, LESS = "it takes longer than it did", "it takes less than it did"
 
 
@@ -138,4 +136,4 @@ def show(console: Console, verdicts: Sequence[Verdict]) -> None:
 
 
 def _text(ratio: Interval) -> str:
-    return f"{ratio.median:.2f} x ({interval_text(ratio.low, ratio.high)})"
+    return ratio_text(ratio.median, ratio.low, ratio.high)

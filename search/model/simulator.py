@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from search.algorithm import Variant
-from search.cluster.hostlist import short_name
 from search.cluster.hosts import Cluster, dilation_at
 from search.cluster.netns import BURST
 from search.cluster.topology import FULL_FRAME, PAYLOAD_SHARE, Node, flatten
@@ -186,14 +185,15 @@ def calibrated(program: Path, cluster: Cluster, points: Points) -> World:
 def make_world(cluster: Cluster, points: Points) -> World:
     """The cluster as it stands, with costs as they were measured, and no latency."""
     is_emulated = cluster.kind == "emulated"
-    hosts = [short_name(host) for host in cluster.host_of_rank()]
+    name_of = cluster.topology.names.of
+    hosts = [name_of(host) for host in cluster.host_of_rank()]
     payload = _payload(hosts, points)
     fastest = max(payload.values(), default=1e9)
     nodes = flatten(cluster.topology)
-    places = {short_name(node.host or ""): place for place, node in enumerate(nodes)}
+    places = {name_of(node.host or ""): place for place, node in enumerate(nodes)}
 
     def rate(node: Node) -> float:
-        seen = payload.get(short_name(node.host or ""), fastest) / PAYLOAD_SHARE
+        seen = payload.get(name_of(node.host or ""), fastest) / PAYLOAD_SHARE
         return node.mbit * 1e6 / 8 if node.mbit else seen
 
     spiked = [p for p in points.sizes if p.mode == "immediate" and p.mid_interval]
