@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,10 +55,24 @@ def emulation() -> None:
 
 
 @pytest.fixture(scope="session")
-def patient(tools: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Options of mpiexec by which many ranks share few processors: they wait, not spin."""
-    settings = waiting_ranks(tools, tmp_path_factory.mktemp("preload") / "libblocking.so")
-    return [word for key, value in settings.items() for word in ("-genv", key, value)]
+def waiting(tools: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Settings with which many ranks share few processors: they wait, not spin."""
+    return waiting_ranks(tools, tmp_path_factory.mktemp("preload") / "libblocking.so")
+
+
+@pytest.fixture(scope="module")
+def waiting_jobs(waiting: dict[str, str]) -> Iterator[None]:
+    """In the tests of a module jobs on this machine wait, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        for key, value in waiting.items():
+            patch.setenv(key, value)
+        yield
+
+
+@pytest.fixture(scope="session")
+def patient(waiting: dict[str, str]) -> list[str]:
+    """The same as options of mpiexec."""
+    return [word for key, value in waiting.items() for word in ("-genv", key, value)]
 
 
 @pytest.fixture(scope="session")

@@ -96,7 +96,7 @@ def test_every_strategy_can_search_broadcasts():
 
 
 @pytest.fixture
-def job(tools, catalogue, tmp_path):
+def job(tools, catalogue, waiting_jobs, tmp_path):
     from search.cluster.hosts import Cluster, Host
     from search.cluster.site import Site
     from search.cluster.topology import single_switch

@@ -64,26 +64,25 @@ FEW = {("as it is", 0), ("leaders", 1)}
         for n in range(4)
     ],
 )
-def test_communicators_may_end(tools, program, table, left):
-    assert "fine" in run(tools, 4, program, "ids", left, seconds=600, **TABLES[table])
+def test_communicators_may_end(tools, program, waiting, table, left):
+    said = run(tools, 4, program, "ids", left, seconds=600, **waiting, **TABLES[table])
+    assert "fine" in said
 
 
-LSAN = "leak:libmpi\nleak:libfabric\nleak:libuc\nleak:libhwloc\n"
-"""The MPI library's own leaks are not ours."""
+def leaked(said):
+    """What the leak sanitizer found of what the emitted file allocated: MPI libraries have leaks of
+    their own, some in modules that are gone when it looks."""
+    found = re.split(r"\n\s*\n", said)
+    return [one for one in found if " leak of " in one and "-subject.c" in one]
 
 
-def leaks(tools, folder, text, table, *words):
-    """What the leak sanitizer says of a check."""
+def checked_for_leaks(tools, folder, text, table, *words):
+    """What a check says under the leak sanitizer."""
     options = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover")
     program = folder / "leaks"
     if not program.exists():
         build(tools, folder, text, "leaks", *options)
-    (folder / "lsan").write_text(LSAN)
-    settings = {
-        "ASAN_OPTIONS": "detect_leaks=1",
-        "LSAN_OPTIONS": f"suppressions={folder}/lsan:print_suppressions=0",
-        "UCX_MEM_EVENTS": "n",
-    }
+    settings = {"ASAN_OPTIONS": "detect_leaks=1", "UCX_MEM_EVENTS": "n"}
     try:
         return run(tools, 4, program, *words, **settings, **TABLES[table])
     except AssertionError as error:
@@ -100,15 +99,14 @@ def sanitized(tmp_path_factory):
 @pytest.mark.parametrize("words", [["call"], ["deleted", 1], ["outlive"], ["sides"]], ids=str)
 @pytest.mark.parametrize("table", ["phased", "leaders"])
 def test_nothing_leaks(tools, text, sanitized, table, words):
-    said = leaks(tools, sanitized, text, table, *words)
-    assert "fine" in said and "LeakSanitizer" not in said, said
+    said = checked_for_leaks(tools, sanitized, text, table, *words)
+    assert "fine" in said and not leaked(said), said
 
 
 def test_a_leak_is_found(tools, text, tmp_path):
     assert "    free(state->rankings);" in text
     mutant = text.replace("    free(state->rankings);", "    state->rankings = NULL;")
-    said = leaks(tools, tmp_path, mutant, "phased", "call")
-    assert "LeakSanitizer: detected memory leaks" in said
+    assert leaked(checked_for_leaks(tools, tmp_path, mutant, "phased", "call"))
 
 
 def test_another_threads_errors_are_raised(tools, program):

@@ -99,7 +99,7 @@ def test_a_line_through_times():
 
 
 @pytest.fixture(scope="module")
-def measured(tools, catalogue, tmp_path_factory):
+def measured(tools, catalogue, waiting_jobs, tmp_path_factory):
     """The parameters of four ranks on this machine."""
     root = tmp_path_factory.mktemp("points")
     (root / "build").mkdir()
