@@ -200,6 +200,8 @@ def dilate(
         say(f"this machine carries the cluster at {dilation_text(cluster)}")
     for trouble in tests.troubles(cluster.timeout):
         say(f"this machine disturbs the cluster: {trouble}; intervals will be wide")
+    if tests.is_inherent:
+        say(f"an all-to-all in phases has {tests.alltoall:.0%} of its bound with this MPI library")
     write_cluster(place.cluster, cluster, settings)
     return cluster, tests
 
@@ -520,7 +522,9 @@ def verify_stage(
     changed = verify.changes(read_identity(place), fields)
     for text in changed:
         console.print(f"verify: {text}", markup=False)
-    noise = verify.noise(site.cluster, jobs[0], make_gates(site.cluster))
+    machine = read_machine(place.machine)
+    tests = machine.null_tests if machine else None
+    noise = verify.noise(site.cluster, jobs[0], make_gates(site.cluster), tests)
 
     def time_blocks(blocks: Sequence[int]) -> list[verify.Verdict]:
         plan = verify.plan(table.ranks, blocks, rivals, site.pace)

@@ -1,7 +1,8 @@
 """How far time is dilated: by what tests see, made up here."""
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 import pytest
 
@@ -60,7 +61,7 @@ def fitted(cluster, monkeypatch, by_dilation, first=1):
 
     monkeypatch.setattr(null_tests, "null_tests", lambda c, job: by_dilation(c.dilation))
     found, tests = fit(cluster, first, started, lambda text: None)
-    assert tests == by_dilation(found.dilation)
+    assert replace(tests, is_inherent=False) == by_dilation(found.dilation)
     return found, tried
 
 
@@ -85,6 +86,27 @@ def test_where_dilating_does_not_help_it_ends(cluster, monkeypatch):
     assert fitted(cluster, monkeypatch, lambda d: worse(flow=0.7))[0].dilation == 1
     stalls = fitted(cluster, monkeypatch, lambda d: worse(flow=0.7, stall=0.3))
     assert stalls[0].dilation == 4  # where time-outs are longer than stalls
+
+
+def test_what_the_library_adds_is_not_this_machines_doing(cluster, monkeypatch):
+    """It takes so much longer at any speed; what a machine adds halves where time doubles."""
+
+    def tests(alltoall):
+        monkeypatch.setattr(
+            null_tests, "null_tests", lambda c, job: worse(alltoall=alltoall[c.dilation])
+        )
+        return fit(cluster, 1, lambda dilated: nullcontext(), lambda text: None)
+
+    found, seen = tests({1: 0.72, 2: 0.76})
+    assert found.dilation == 1 and seen.is_inherent and seen.troubles(0.2) == []
+    found, seen = tests({1: 0.72, 2: 0.84})
+    assert found.dilation == 2 and not seen.is_inherent
+
+
+def test_what_is_short_of_processors_is_not_the_librarys_doing(cluster, monkeypatch):
+    short = worse(alltoall=0.7, others=0.5)
+    monkeypatch.setattr(null_tests, "null_tests", lambda c, job: short)
+    assert fit(cluster, 1, lambda dilated: nullcontext(), lambda text: None)[1] == short
 
 
 def test_processors_that_get_less_to_do_are_worth_another_step(cluster, monkeypatch):

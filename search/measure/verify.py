@@ -15,7 +15,7 @@ from search.decision import DecisionTable, Evidence
 from search.measure.bench import Plan, Row, Timed, ratio_text
 from search.measure.gates import Gates, summarised
 from search.measure.job import Job
-from search.measure.null_tests import null_tests
+from search.measure.null_tests import NullTests, null_tests
 from search.measure.samples import Interval, score
 from search.measure.visits import LOOK_MILLISECONDS, PATIENCE, Pace
 from search.progress import size_text
@@ -70,11 +70,12 @@ def plan(ranks: int, blocks: Sequence[int], rivals: Mapping[int, str], pace: Pac
     )
 
 
-def noise(cluster: Cluster, job: Job, gates: Gates) -> str:
-    """What else the hosts are busy with, or the machine that emulates them; nothing if they are
-    not."""
+def noise(cluster: Cluster, job: Job, gates: Gates, before: NullTests | None) -> str:
+    """What else the hosts are busy with, or the machine that emulates them, whose tests were
+    ``before`` when it was tuned; nothing if they are not."""
     if cluster.kind == "emulated":
         tests = null_tests(cluster, job)
+        tests = replace(tests, is_inherent=before is not None and before.is_inherent)
         others = f"others have {tests.others:.0%} of the processors"
         found = [*tests.troubles(cluster.timeout), *([others] if tests.is_disturbed else [])]
     else:
