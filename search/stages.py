@@ -549,7 +549,8 @@ def verify_stage(
         raise TooNoisy(f"nobody can tell while {noise}: {'; '.join(wrong)}")
     if changed or wrong:
         raise Outdated(f"tune again (./configure): {'; '.join([*changed, *wrong])}")
-    console.print(f"still right: generated/alltoall.c, by {len(found)} of its rows")
+    sizes = f"{len(found)} size{'s' * (len(found) != 1)}"
+    console.print(f"still right: generated/alltoall.c, at the {sizes} that matter most")
 
 
 def evidence_of_speed(

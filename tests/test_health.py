@@ -187,6 +187,15 @@ def test_what_a_job_said_last_is_quoted(tmp_path):
         JobLost, match="does not start: the job ended .'no such file: measure'.: see"
     ):
         Job(["sh", "-c", "echo 'no such file: measure' >&2; echo >&2"], {}, tmp_path / "log")
+    (tmp_path / "hydra").write_text(
+        "===\n=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   EXIT CODE: 139\n===\n"
+        "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)\n"
+        "This typically refers to a problem with your application.\n"
+        "Please see the FAQ page for debugging suggestions\n"
+        "[proxy:3@n4] main (proxy/pmip.c:123): demux engine error waiting for event\n"
+    )
+    with pytest.raises(JobLost, match="ended .'YOUR APPLICATION .* Segmentation fault"):
+        Job(["cat", str(tmp_path / "hydra")], {}, tmp_path / "log")
 
 
 def cluster_of(kind, *names, slots=1, **more):

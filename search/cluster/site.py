@@ -41,6 +41,10 @@ TRIES = 2
 """Of what needs a job that is lost."""
 NETWORK_CARDS = Path("/sys/class/net")
 T = TypeVar("T")
+NOT_THROUGH = (
+    "all hosts answer, but messages of MPI do not get through: a firewall, a smaller MTU on the way, "
+    "or an interface that other hosts do not reach (MPICH: FI_TCP_IFACE=, UCX_NET_DEVICES=)?"
+)
 MPI_SETTINGS = ("MPIR_", "MPICH_", "FI_", "UCX_", "HYDRA_")
 
 
@@ -115,7 +119,7 @@ class Site:
             self.health.blame([loss])
             self.health.check()
             if loss.silent:
-                raise
+                raise self._unheard(loss) from loss
         try:
             return self._launch(program)
         except JobLost as loss:
@@ -139,7 +143,14 @@ class Site:
             return job, work(job)
         except JobLost as loss:
             self.health.blame([loss])
-            raise
+            self.health.check()
+            raise self._unheard(loss) from loss
+
+    def _unheard(self, loss: JobLost) -> JobLost:
+        """A loss with what may have caused it, where hosts answer and ranks say nothing."""
+        if not loss.silent or self.cluster.kind != "remote":
+            return loss
+        return JobLost(f"{loss.why}: {NOT_THROUGH}", loss.host, True)
 
     def _launch(self, program: Path) -> Job:
         hostfile = self.build / "hostfile"

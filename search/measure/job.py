@@ -35,6 +35,11 @@ ALLOCATION_OVER = re.compile(
     re.IGNORECASE,
 )
 """What Slurm says of a job whose time is over."""
+FOLLOWS = re.compile(
+    r"^=|FAQ page|typically refers|\bdemux\b|callback returned|launcher returned|terminated badly"
+    r"|process manager error|assert \(!closed\)"
+)
+"""What Hydra says of any job that ends with an error, around what it was."""
 MOST_QUOTED = 200
 """Characters of a line of the log."""
 MOST_WORDS = 1 << 16
@@ -95,8 +100,9 @@ class Job:
             while "library" not in answer:
                 answer = self._answer(time.monotonic() + START_SECONDS)
         except JobLost as error:
+            words = self._last_words()  # before those of a launcher that is killed
             self.kill()
-            why = f"the MPI job does not start: {error.why}{self._last_words()}: see {log}"
+            why = f"the MPI job does not start: {error.why}{words}: see {log}"
             raise JobLost(why, error.host, error.silent) from error
         except BaseException:
             self.kill()
@@ -174,9 +180,11 @@ class Job:
         return said
 
     def _last_words(self) -> str:
-        """The last line of that, to be quoted behind what happened; nothing if there is none."""
+        """The last line of that which tells something, to be quoted behind what happened; nothing
+        if there is none."""
         lines = [line.strip() for line in self._said().decode(errors="replace").splitlines()]
-        last = next((line for line in reversed(lines) if re.search(r"\w", line)), "")
+        telling = [line for line in lines if re.search(r"\w", line) and not FOLLOWS.search(line)]
+        last = telling[-1] if telling else ""
         return f" ({last[:MOST_QUOTED]!r})" if last else ""
 
     def close(self) -> None:

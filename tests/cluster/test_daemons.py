@@ -1,8 +1,10 @@
 """ATALL on a cluster of real daemons: over ssh, and in Slurm's allocations."""
 
 import json
+import shutil
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -164,6 +166,40 @@ def wait_for(condition, seconds=60.0):
         time.sleep(0.2)
 
 
+BLOCKED = (
+    "add table inet block",
+    "add chain inet block input { type filter hook input priority 0; }",
+    "add rule inet block input ct state established,related accept",
+    "add rule inet block input tcp dport != 22 drop",
+)
+
+
+def test_a_firewall_is_thought_of(stand, place, waiting, configure):
+    """ssh gets through to n3, nothing else does."""
+    if not shutil.which("nft", path="/usr/sbin:/sbin"):
+        pytest.skip("no nft: install nftables")
+    stand.run("n3", "nft", "; ".join(BLOCKED))
+    try:
+        words = configure(*SSH)
+        done = stand.run("n1", *words, cwd=place, settings=waiting, check=False, timeout=PATIENCE)
+    finally:
+        stand.run("n3", "nft", "delete table inet block")
+    assert done.returncode == 2
+    assert "messages of MPI do not get through: a firewall" in done.stdout.splitlines()[-1]
+
+
+def test_a_smaller_mtu_on_the_way_is_thought_of(stand, place, waiting, configure):
+    """Small messages arrive."""
+    stand.fabric("ip", "link", "set", "n3", "mtu", "1300")
+    try:
+        words = configure(*SSH)
+        done = stand.run("n1", *words, cwd=place, settings=waiting, check=False, timeout=PATIENCE)
+    finally:
+        stand.fabric("ip", "link", "set", "n3", "mtu", "1500")
+    assert done.returncode == 2
+    assert "a smaller MTU on the way" in done.stdout.splitlines()[-1]
+
+
 @pytest.mark.parametrize("launcher", ["ssh", "srun"])
 def test_kill_9_of_the_driver_leaves_nothing(stand, place, waiting, configure, launcher):
     """And a tuning that was killed goes on."""
@@ -303,7 +339,9 @@ def test_verify_when_a_host_has_other_sysctls(stand, tuned, waiting):
     assert "tcp was" in done.stdout.splitlines()[-1]
 
 
-def test_verify_with_another_mpi(stand, tuned, waiting, debian):
+def test_verify_with_another_mpi(stand, tuned, waiting, tools, debian):
+    if Path(tools.mpicc).resolve() == Path(debian.mpicc).resolve():
+        pytest.skip("there is no other MPICH than Debian's")
     settings = tuned / "config.mk"
     text = settings.read_text()
     lines = [line for line in text.splitlines() if not line.startswith("MPI")]
@@ -314,4 +352,4 @@ def test_verify_with_another_mpi(stand, tuned, waiting, debian):
     finally:
         settings.write_text(text)
     assert done.returncode == 5
-    assert "library was MPICH 5" in done.stdout.splitlines()[-1]
+    assert "library was MPICH" in done.stdout.splitlines()[-1]
