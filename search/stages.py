@@ -50,10 +50,11 @@ from search.files import read_object, write_whole
 from search.measure import bench as benchmark
 from search.measure import timeline, verify
 from search.measure.compare import compare_strategies
+from search.measure.gates import summarised
 from search.measure.job import Job, JobLost
 from search.measure.journal import Journal, Record, any_journal, usual_disturbance
 from search.measure.null_tests import DIVISORS, NullTests, dilation_text, fit
-from search.measure.probe import probe, read_machine, write_machine
+from search.measure.probe import Machine, probe, rates_now, read_machine, write_machine
 from search.measure.watch import processor_times
 from search.model import broadcasts
 from search.model.expectation import read_predictions
@@ -525,6 +526,7 @@ def verify_stage(
     machine = read_machine(place.machine)
     tests = machine.null_tests if machine else None
     noise = verify.noise(site.cluster, jobs[0], make_gates(site.cluster), tests)
+    slow = other_rates_now(site.cluster, jobs[0], machine)
 
     def time_blocks(blocks: Sequence[int]) -> list[verify.Verdict]:
         plan = verify.plan(table.ranks, blocks, rivals, site.pace)
@@ -545,12 +547,21 @@ def verify_stage(
     found = verify.sure([*verdicts.values()])
     verify.show(console, found)
     wrong = [f"{size_text(one.block)}: {one.why}" for one in found if one.why]
+    wrong = [*([summarised(slow)] if slow else []), *wrong]
     if wrong and noise and not changed:
         raise TooNoisy(f"nobody can tell while {noise}: {'; '.join(wrong)}")
     if changed or wrong:
         raise Outdated(f"tune again (./configure): {'; '.join([*changed, *wrong])}")
     sizes = f"{len(found)} size{'s' * (len(found) != 1)}"
     console.print(f"still right: generated/alltoall.c, at the {sizes} that matter most")
+
+
+def other_rates_now(cluster: Cluster, job: Job, machine: Machine | None) -> list[str]:
+    """Between which hosts messages pass at another speed than when the cluster was tuned."""
+    if not machine or not machine.points:
+        return []
+    before = machine.points.rates
+    return verify.other_rates(cluster.host_of_rank(), before, rates_now(cluster, job))
 
 
 def evidence_of_speed(

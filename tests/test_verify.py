@@ -7,7 +7,7 @@ import pytest
 from search.decision import Cutoff, DecisionTable, Evidence
 from search.measure.bench import Timed, make_rows
 from search.measure.samples import Sample
-from search.measure.verify import RUNNER_UP, changes, judge, plan, sure, what_matters
+from search.measure.verify import RUNNER_UP, changes, judge, other_rates, plan, sure, what_matters
 
 from .conftest import ROOT
 
@@ -66,6 +66,17 @@ def test_the_rows_that_gain_most_matter(catalogue):
     assert [*found] == sorted(found)
     assert len(found) == 8
     assert not {1, 32, 1024} & set(found)  # they gain least
+
+
+def test_where_messages_pass_at_another_rate_is_named():
+    hosts, before = ["n1", "n2", "n3"], [1e7, 1e7, 1e7]
+    usual = [[0.9e7, 1.1e7, 1e7]] * 3
+    assert other_rates(hosts, before, usual) == []
+    slow = [[1e7, 0.5e7, rate] for rate in (0.5e7, 0.6e7, 0.9e7)]
+    (said,) = other_rates(hosts, before, slow)  # once in three passes the last did as it did
+    assert said == "from n2 to n3 40 Mbit/s of payload pass, once 80"
+    fast = [[1e7, 1e7, 3e7]] * 3
+    assert other_rates(hosts, before, fast) == ["from n3 to n1 240 Mbit/s of payload pass, once 80"]
 
 
 def test_what_changed_is_named_with_what_it_was():

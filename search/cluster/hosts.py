@@ -82,6 +82,11 @@ class Cluster:
         names = [host.name for host in self.hosts for _ in range(host.slots)]
         return names[: self.ranks]
 
+    @property
+    def slowest(self) -> float | None:
+        """The speed of the slowest cable in Mbit/s, as far as the topology has any."""
+        return min((link.mbit for link in self.topology.links if link.mbit), default=None)
+
     def speeds(self) -> dict[str, float | None]:
         """The speed of each host's cable in Mbit/s, as far as the topology has one, by host."""
         name_of = self.topology.names.of

@@ -42,8 +42,8 @@ TRIES = 2
 NETWORK_CARDS = Path("/sys/class/net")
 T = TypeVar("T")
 NOT_THROUGH = (
-    "all hosts answer, but messages of MPI do not get through: a firewall, a smaller MTU on the way, "
-    "or an interface that other hosts do not reach (MPICH: FI_TCP_IFACE=, UCX_NET_DEVICES=)?"
+    "all hosts answer, but messages of MPI do not get through: a firewall, a smaller MTU on the "
+    "way, or an interface that other hosts do not reach (MPICH: FI_TCP_IFACE=, UCX_NET_DEVICES=)?"
 )
 MPI_SETTINGS = ("MPIR_", "MPICH_", "FI_", "UCX_", "HYDRA_")
 

@@ -54,7 +54,9 @@ COPY_BYTES = (4096, 1 << 16, 1 << 20)
 BURST_BYTES = (8192, 32768)
 BURST_CALLS = 5
 MOST_BURSTS = 8
-RATE_SECONDS = 0.02
+RATE_SECONDS, RATE_PASSES = 0.1, 3
+LEAST_OF_RATE, MOST_OF_RATE = 1 << 16, 1 << 24
+"""Bytes of a message that shows a rate."""
 
 
 def measure_points(
@@ -87,9 +89,6 @@ def measure_points(
     start_send, copy_send = line([(p.bytes, p.os_start.median) for p in points])
     start_receive, copy_receive = line([(p.bytes, p.or_.median) for p in points])
     kinds = ("library", "ring", "dissemination", "tournament")
-    bytes_of_rate = max(1 << 16, int((slowest or 1000.0) * 1e6 / 8 * RATE_SECONDS))
-    ask(f"rates {bytes_of_rate}")  # TCP's windows grow only while they are used
-    rates = [bytes_of_rate / s for s in ask(f"rates {bytes_of_rate}")["seconds"]]
     return Points(
         tuple(points),
         {k: median_interval(ask(f"barrier {k} {CALLS}")["seconds"]) for k in kinds},
@@ -104,8 +103,18 @@ def measure_points(
         copy_receive,
         tuple(_copies(ask, size) for size in COPY_BYTES),
         tuple(_bursts(ask, ranks, hosts)),
-        tuple(rates),
+        tuple(map(statistics.median, zip(*measure_rates(ask, slowest)))),
     )
+
+
+def measure_rates(ask: Ask, slowest: float | None) -> list[tuple[float, ...]]:
+    """Bytes of payload a second from each rank to the next, all at once, in each of RATE_PASSES;
+    ``slowest`` is the slowest cable in Mbit/s, if known."""
+    size = int((slowest or 1000.0) * 1e6 / 8 * RATE_SECONDS)
+    size = max(LEAST_OF_RATE, min(MOST_OF_RATE, size))
+    ask(f"rates {size}")  # TCP's windows grow only while they are used
+    passes = (ask(f"rates {size}")["seconds"] for _ in range(RATE_PASSES))
+    return [tuple(size / seconds for seconds in each) for each in passes]
 
 
 def line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from search.cluster.hosts import Cluster
 from search.cluster.topology import PAYLOAD_SHARE
 from search.files import write_whole
 from search.measure.job import Job
-from search.measure.messages import BURST_BYTES, measure_points
+from search.measure.messages import BURST_BYTES, measure_points, measure_rates
 from search.measure.null_tests import NullTests
 from search.measure.points import Points, as_json, changes, of_json
 from search.measure.watch import processor_times
@@ -85,15 +85,12 @@ def probe(
 def _points(
     cluster: Cluster, job: Job, jumps: tuple[int, ...], say: Callable[[str], None], effort: str
 ) -> Points:
-    speeds = [link.mbit for link in cluster.topology.links]
-    slowest = min((speed for speed in speeds if speed), default=None)
-
     def ask(request: str) -> Mapping[str, Any]:
         return job.ask(request, PATIENCE)
 
     busy = _busy_seconds if cluster.kind == "emulated" else None
     hosts = len(cluster.ranks_on())
-    points = measure_points(ask, cluster.ranks, jumps, hosts, slowest, busy, effort)
+    points = measure_points(ask, cluster.ranks, jumps, hosts, cluster.slowest, busy, effort)
     modes = [f"{point.mode} {size_text(point.bytes)}" for point in changes(points.sizes)]
     say(
         f"a message takes {points.alpha * 1e6:.0f} us and {points.beta * 1e9:.2f} ns a byte, both "
@@ -107,6 +104,11 @@ def _points(
         many = f"{senders} rank{'s' * (senders != 1)}" if senders >= 0 else "all ranks"
         say(f"{many} can send {size_text(size)} to one at once without a loss")
     return points
+
+
+def rates_now(cluster: Cluster, job: Job) -> list[tuple[float, ...]]:
+    """Bytes of payload a second from each rank to the next, all at once, in several passes."""
+    return measure_rates(lambda request: job.ask(request, PATIENCE), cluster.slowest)
 
 
 def wrong_speeds(cluster: Cluster, rates: Sequence[float]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,6 +32,8 @@ BETTER = 1.05
 """So many times faster, for sure, must a rival be to make a row wrong."""
 OTHER = 1.3
 """By so much a call may take longer, or less, than it did: beyond that the network is another."""
+OTHER_RATE = 1.33
+"""By so much messages may pass slower or faster between two hosts: flows share cables by chance."""
 LONGER, LESS = "it takes longer than it did", "it takes less than it did"
 
 
@@ -108,6 +111,23 @@ def sure(verdicts: Sequence[Verdict]) -> list[Verdict]:
     if len(large) <= 1:
         return [*verdicts]
     return [replace(one, why="") if one.why in (LONGER, LESS) else one for one in verdicts]
+
+
+def other_rates(
+    hosts: Sequence[str], before: Sequence[float], passes: Sequence[Sequence[float]]
+) -> list[str]:
+    """Between which ranks messages pass slower or faster than when the cluster was tuned, in words;
+    ``hosts`` has each rank's. Bytes a second from each rank to the next: ``before`` and, in several
+    passes that must all say so, now."""
+    found = []
+    for rank, (then, *now) in enumerate(zip(before, *passes)):
+        if max(now) * OTHER_RATE < then or min(now) > OTHER_RATE * then:
+            there = hosts[(rank + 1) % len(hosts)]
+            found.append(
+                f"from {hosts[rank]} to {there} {statistics.median(now) * 8e-6:.3g} Mbit/s of "
+                f"payload pass, once {then * 8e-6:.3g}"
+            )
+    return found
 
 
 def changes(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
