@@ -86,6 +86,8 @@ def test_what_changed_is_named_with_what_it_was():
         "library was MPICH 5.0.2, is MPICH 4.0.2"
     ]
     assert "tcp was" in changes(before, {"library": "MPICH 5.0.2"})[0]
+    other = {**before, "tcp": {"tcp_sack": ["1", "0", "1"]}}
+    assert changes(before, other) == ["tcp_sack was 1, is 1 on 2, 0 on 1"]
 
 
 def test_where_nothing_is_tuned_there_is_nothing_to_verify(tmp_path):

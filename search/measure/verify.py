@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -132,11 +133,22 @@ def other_rates(
 
 def changes(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
     """What is another than it was when the table was tuned, in words."""
-    return [
-        f"{key} was {before.get(key)}, is {after.get(key)}"
-        for key in {**before, **after}
-        if before.get(key) != after.get(key)
-    ]
+    found: list[str] = []
+    for key in {**before, **after}:
+        then, now = before.get(key), after.get(key)
+        if isinstance(then, Mapping) and isinstance(now, Mapping):
+            found += changes(then, now)
+        elif then != now:
+            found.append(f"{key} was {_on_hosts(then)}, is {_on_hosts(now)}")
+    return found
+
+
+def _on_hosts(value: object) -> str:
+    """A value for people; of several hosts how many have which."""
+    if not isinstance(value, list):
+        return str(value)
+    counts = Counter(map(str, value)).most_common()
+    return ", ".join(f"{one} on {count}" for one, count in counts)
 
 
 def show(console: Console, verdicts: Sequence[Verdict]) -> None:

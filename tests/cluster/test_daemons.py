@@ -336,7 +336,7 @@ def test_verify_when_a_host_has_other_sysctls(stand, tuned, waiting):
     finally:
         stand.run("n2", "sysctl", "-qw", "net.ipv4.tcp_sack=1")
     assert done.returncode == 5
-    assert "tcp was" in done.stdout.splitlines()[-1]
+    assert "tcp_sack was 1, is 1 on 3, 0 on 1" in done.stdout.splitlines()[-1]
 
 
 def test_verify_with_another_mpi(stand, tuned, waiting, tools, debian):
