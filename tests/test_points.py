@@ -113,7 +113,8 @@ def measured(tools, catalogue, waiting_jobs, tmp_path_factory):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(subject, "SIZES", (1, 64, 4096, 65536))
             patch.setattr(subject, "TRAINS", (16,))
-            patch.setattr(subject, "RATE_SECONDS", 1e-3)
+            patch.setattr(subject, "LEAST_RATE_SECONDS", 1e-3)
+            patch.setattr(subject, "MOST_RATE_SECONDS", 1e-3)
             patch.setattr(subject, "LONGEST", 60.0)  # however slow this machine is now
             yield measure_points(lambda x: job.ask(x, 60), 4, (256,), 2, None, lambda: 0.0)
         job.close()

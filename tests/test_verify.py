@@ -75,6 +75,7 @@ def test_where_messages_pass_at_another_rate_is_named():
     slow = [[1e7, 0.5e7, rate] for rate in (0.5e7, 0.6e7, 0.9e7)]
     (said,) = other_rates(hosts, before, slow)  # once in three passes the last did as it did
     assert said == "from n2 to n3 40 Mbit/s of payload pass, once 80"
+    assert other_rates(["n1", "n2", "n2"], before, slow) == []  # in memory, not on a cable
     fast = [[1e7, 1e7, 3e7]] * 3
     assert other_rates(hosts, before, fast) == ["from n3 to n1 240 Mbit/s of payload pass, once 80"]
 

@@ -43,11 +43,10 @@ class Names:
     def add(self, host: str) -> str | None:
         """Take a host in, or tell which of those that are there it is: hosts with the same short
         name are two only if both names are full."""
-        alike = self._alike.setdefault(short_name(host), [])
+        short = short_name(host)
+        alike = self._alike.setdefault(short, [])
         for other in alike:
-            if host.lower() in (other.lower(), short_name(host)) or other.lower() == short_name(
-                host
-            ):
+            if host.lower() == other.lower() or short in (host.lower(), other.lower()):
                 return other
         alike.append(host)
         return None

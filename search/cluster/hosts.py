@@ -87,6 +87,11 @@ class Cluster:
         """The speed of the slowest cable in Mbit/s, as far as the topology has any."""
         return min((link.mbit for link in self.topology.links if link.mbit), default=None)
 
+    @property
+    def follows_switches(self) -> bool:
+        """Whether its hosts are in the order of the tree, switch after switch."""
+        return [*self.hosts] == place(self.hosts, self.topology, "switch")
+
     def speeds(self) -> dict[str, float | None]:
         """The speed of each host's cable in Mbit/s, as far as the topology has one, by host."""
         name_of = self.topology.names.of

@@ -54,7 +54,9 @@ COPY_BYTES = (4096, 1 << 16, 1 << 20)
 BURST_BYTES = (8192, 32768)
 BURST_CALLS = 5
 MOST_BURSTS = 8
-RATE_SECONDS, RATE_PASSES = 0.1, 3
+LEAST_RATE_SECONDS, MOST_RATE_SECONDS, RATE_PASS_SECONDS = 0.02, 0.1, 2.0
+"""Of a message that shows a rate, and of those of all ranks."""
+RATE_PASSES = 3
 LEAST_OF_RATE, MOST_OF_RATE = 1 << 16, 1 << 24
 """Bytes of a message that shows a rate."""
 
@@ -103,14 +105,15 @@ def measure_points(
         copy_receive,
         tuple(_copies(ask, size) for size in COPY_BYTES),
         tuple(_bursts(ask, ranks, hosts)),
-        tuple(map(statistics.median, zip(*measure_rates(ask, slowest)))),
+        tuple(map(statistics.median, zip(*measure_rates(ask, ranks, slowest)))),
     )
 
 
-def measure_rates(ask: Ask, slowest: float | None) -> list[tuple[float, ...]]:
-    """Bytes of payload a second from each rank to the next, all at once, in each of RATE_PASSES;
-    ``slowest`` is the slowest cable in Mbit/s, if known."""
-    size = int((slowest or 1000.0) * 1e6 / 8 * RATE_SECONDS)
+def measure_rates(ask: Ask, ranks: int, slowest: float | None) -> list[tuple[float, ...]]:
+    """Bytes of payload a second from each rank to the next, one after the other, in each of
+    RATE_PASSES; ``slowest`` is the slowest cable in Mbit/s, if known."""
+    seconds = max(LEAST_RATE_SECONDS, min(MOST_RATE_SECONDS, RATE_PASS_SECONDS / ranks))
+    size = int((slowest or 1000.0) * 1e6 / 8 * seconds)
     size = max(LEAST_OF_RATE, min(MOST_OF_RATE, size))
     ask(f"rates {size}")  # TCP's windows grow only while they are used
     passes = (ask(f"rates {size}")["seconds"] for _ in range(RATE_PASSES))

@@ -107,14 +107,15 @@ def _points(
 
 
 def rates_now(cluster: Cluster, job: Job) -> list[tuple[float, ...]]:
-    """Bytes of payload a second from each rank to the next, all at once, in several passes."""
-    return measure_rates(lambda request: job.ask(request, PATIENCE), cluster.slowest)
+    """Bytes of payload a second from each rank to the next, one after the other, in several
+    passes."""
+    return measure_rates(lambda words: job.ask(words, PATIENCE), cluster.ranks, cluster.slowest)
 
 
 def wrong_speeds(cluster: Cluster, rates: Sequence[float]) -> list[str]:
     """Where the topology says another speed than was measured: schedules, limits and the model rest
-    on it. ``rates`` are bytes a second that each rank moved, all at once. Of a real cluster with
-    one rank on each host: several share a cable."""
+    on it. ``rates`` are bytes a second that each rank moved, one after the other. Of a real cluster
+    with one rank on each host: several share a cable."""
     hosts = cluster.host_of_rank()
     if cluster.kind != "remote" or len(set(hosts)) < len(hosts):
         return []

@@ -34,7 +34,7 @@ BETTER = 1.05
 OTHER = 1.3
 """By so much a call may take longer, or less, than it did: beyond that the network is another."""
 OTHER_RATE = 1.33
-"""By so much messages may pass slower or faster between two hosts: flows share cables by chance."""
+"""By so much messages may pass slower or faster between two hosts."""
 LONGER, LESS = "it takes longer than it did", "it takes less than it did"
 
 
@@ -122,8 +122,9 @@ def other_rates(
     passes that must all say so, now."""
     found = []
     for rank, (then, *now) in enumerate(zip(before, *passes)):
-        if max(now) * OTHER_RATE < then or min(now) > OTHER_RATE * then:
-            there = hosts[(rank + 1) % len(hosts)]
+        there = hosts[(rank + 1) % len(hosts)]
+        is_other = max(now) * OTHER_RATE < then or min(now) > OTHER_RATE * then
+        if is_other and there != hosts[rank]:
             found.append(
                 f"from {hosts[rank]} to {there} {statistics.median(now) * 8e-6:.3g} Mbit/s of "
                 f"payload pass, once {then * 8e-6:.3g}"
