@@ -93,6 +93,15 @@ def test_a_topology_with_other_speeds_than_are_measured_is_named(rates, said):
     assert wrong_speeds(unknown, rates) == []
 
 
+def test_a_host_that_is_slower_than_most_is_named():
+    """A card that fell back to 100 Mbit/s, where nothing says what speeds there are."""
+    tree = parse_conf("SwitchName=s Nodes=n[0-3]", "here")
+    cluster = Cluster("remote", tuple(Host(f"n{i}", 1) for i in range(4)), 4, tree)
+    assert wrong_speeds(cluster, (118e6, 110e6, 90e6, 117e6)) == []
+    (said,) = wrong_speeds(cluster, (118e6, 11.8e6, 11.7e6, 118e6))
+    assert said.startswith("host n1 (and 1 more) moves 100 Mbit/s to the next, most hosts 1003")
+
+
 def test_a_line_through_times():
     assert line([(n, 2e-5 + n * 1e-8) for n in (1, 1000, 100000)]) == pytest.approx((2e-5, 1e-8))
     assert line([(1, 3e-5)]) == (pytest.approx(3e-5), 0.0)

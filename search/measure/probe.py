@@ -29,6 +29,8 @@ JUMP = 0.15
 LONGEST_JUMP = 0.02
 SLOW, FAST = 0.6, 1.2
 """Of a link's speed: what a host that has less, or more, has another one."""
+LEAST_TO_COMPARE = 3
+"""Hosts of which most can be told from one."""
 
 
 @dataclass(frozen=True)
@@ -113,9 +115,10 @@ def rates_now(cluster: Cluster, job: Job) -> list[tuple[float, ...]]:
 
 
 def wrong_speeds(cluster: Cluster, rates: Sequence[float]) -> list[str]:
-    """Where the topology says another speed than was measured: schedules, limits and the model rest
-    on it. ``rates`` are bytes a second that each rank moved, one after the other. Of a real cluster
-    with one rank on each host: several share a cable."""
+    """Where the topology says another speed than was measured, or says none and a host is slower
+    than most: schedules, limits and the model rest on it. ``rates`` are bytes a second that each
+    rank moved, one after the other. Of a real cluster with one rank on each host: several share a
+    cable."""
     hosts = cluster.host_of_rank()
     if cluster.kind != "remote" or len(set(hosts)) < len(hosts):
         return []
@@ -126,13 +129,29 @@ def wrong_speeds(cluster: Cluster, rates: Sequence[float]) -> list[str]:
         if mbit and not SLOW * mbit < seen[host] < FAST * mbit
     }
     if not wrong:
-        return []
+        return _slower_than_most(cluster, seen)
     host, (told, found) = next(iter(wrong.items()))
     others = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     return [
         f"host {host}{others} moves {found:.0f} Mbit/s, the topology says {told:g}: LinkSpeed= is "
         "wrong, a trunk is narrower than it says, or MPI uses another network (MPICH: "
         "FI_TCP_IFACE=, UCX_NET_DEVICES=)"
+    ]
+
+
+def _slower_than_most(cluster: Cluster, seen: Mapping[str, float]) -> list[str]:
+    """Which hosts, of several that the topology gives no speed, are far below most; ``seen`` has
+    Mbit/s."""
+    told = cluster.speeds()
+    usual = statistics.median_high(seen.values())
+    slow = [host for host in seen if told[host] is None and seen[host] < SLOW * usual]
+    if not slow or len(seen) < LEAST_TO_COMPARE:
+        return []
+    others = f" (and {len(slow) - 1} more)" if len(slow) > 1 else ""
+    return [
+        f"host {slow[0]}{others} moves {seen[slow[0]]:.0f} Mbit/s to the next, most hosts "
+        f"{usual:.0f}: a cable, port or card at a lower speed? Else LinkSpeed= in the topology "
+        "tells the planner"
     ]
 
 
