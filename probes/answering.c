@@ -7,9 +7,9 @@
  * on with UCX until there is something to read.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
+#include "next.h"
+
 #include <poll.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,14 +30,10 @@ void *ucp_disconnect_nb(void *endpoint);
 
 __attribute__((constructor)) static void answering_start(void)
 {
-    void *symbol = dlsym(RTLD_NEXT, "ucp_worker_create");
-    memcpy(&real_create, &symbol, sizeof symbol);
-    symbol = dlsym(RTLD_NEXT, "ucp_worker_destroy");
-    memcpy(&real_destroy, &symbol, sizeof symbol);
-    symbol = dlsym(RTLD_NEXT, "ucp_disconnect_nb");
-    memcpy(&real_disconnect, &symbol, sizeof symbol);
-    symbol = dlsym(RTLD_NEXT, "ucp_worker_progress");
-    memcpy(&progress, &symbol, sizeof symbol);
+    FIND_NEXT(real_create, "ucp_worker_create");
+    FIND_NEXT(real_destroy, "ucp_worker_destroy");
+    FIND_NEXT(real_disconnect, "ucp_disconnect_nb");
+    FIND_NEXT(progress, "ucp_worker_progress");
 }
 
 int ucp_worker_create(void *context, const void *parameters, void **made)

@@ -10,11 +10,11 @@
  * results must not depend on it.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
+#include "next.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -45,12 +45,9 @@ static long longest_us = 5000;
 __attribute__((constructor)) static void blocking_start(void)
 {
     const char *text = getenv("ATALL_BLOCKING_US");
-    void *symbol = dlsym(RTLD_NEXT, "epoll_wait");
-    memcpy(&real_epoll_wait, &symbol, sizeof symbol);
-    symbol = dlsym(RTLD_NEXT, "poll");
-    memcpy(&real_poll, &symbol, sizeof symbol);
-    symbol = dlsym(RTLD_NEXT, "recv");
-    memcpy(&real_recv, &symbol, sizeof symbol);
+    FIND_NEXT(real_epoll_wait, "epoll_wait");
+    FIND_NEXT(real_poll, "poll");
+    FIND_NEXT(real_recv, "recv");
     if (text)
         longest_us = atol(text);
 }

@@ -128,17 +128,8 @@ class Stand:
             (self.root / name).mkdir(parents=True)
         self.root.chmod(0o755)
         for key in ("host", "user"):
-            command = [
-                "ssh-keygen",
-                "-q",
-                "-t",
-                "ed25519",
-                "-N",
-                "",
-                "-f",
-                f"{self.root}/ssh/{key}",
-            ]
-            subprocess.run(command, check=True)
+            words = ["-q", "-t", "ed25519", "-N", "", "-f", f"{self.root}/ssh/{key}"]
+            subprocess.run(["ssh-keygen", *words], check=True)
         public = (self.root / "ssh/host.pub").read_text()
         self._write("ssh/known_hosts", "".join(f"{host} {public}" for host in HOSTS))
         self._write("ssh/sshd_config", SSHD.format(root=self.root))
@@ -185,15 +176,7 @@ class Stand:
                 words = ["type", "veth", "peer", "name", "eth0", "netns", first]
                 self.fabric("ip", "link", "add", host, *words)
                 self._plug(host, switch)
-                self.run(
-                    host,
-                    "ip",
-                    "address",
-                    "add",
-                    f"10.9.0.{HOSTS.index(host) + 1}/24",
-                    "dev",
-                    "eth0",
-                )
+                self.run(host, "ip", "address", "add", f"{ADDRESSES[host]}/24", "dev", "eth0")
                 self.run(host, "ip", "link", "set", "eth0", "up")
                 self.run(host, *_shaped("eth0", RATE))
 
