@@ -48,13 +48,14 @@ def settings_for(words, waiting):
         (2, ["errors"]),
         (3, ["communicators", 1500]),
         (2, ["cycles", 3000]),
-        (3, ["threads", 100]),
+        (3, ["threads", 300]),
         (1, ["heap", 100]),
         (4, ["heap", 100]),
     ],
 )
 def test_a_program_may(tools, folder, waiting, ranks, words):
-    assert "fine" in run(tools, ranks, folder / "drop_in", *words, **settings_for(words, waiting))
+    settings = settings_for(words, waiting)
+    assert "fine" in run(tools, ranks, folder / "drop_in", *words, seconds=600, **settings)
 
 
 @pytest.fixture(scope="module")
