@@ -97,10 +97,13 @@ def compiler_for(tools, language):
     return str(path) if done.returncode == 0 else None
 
 
-def imports_mpi4py(tools):
-    """Whether this Python's mpi4py finds the library: PyPI's looks for a name of upstream's."""
-    argv = [tools.mpiexec, *LAUNCH, "-n", "1", sys.executable, "-c", "from mpi4py import MPI"]
-    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
+def has_mpi4py(tools):
+    """Whether this Python's mpi4py runs on the library: PyPI's looks for a name of upstream's, and
+    may find another library that has it."""
+    script = "from mpi4py import MPI; print(MPI.Get_library_version())"
+    argv = [tools.mpiexec, *LAUNCH, "-n", "1", sys.executable, "-c", script]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return done.returncode == 0 and library_name(tools).split()[-1] in done.stdout
 
 
 def waiting_ranks(tools, preload):
@@ -138,7 +141,7 @@ def try_way(tools, place, language, way):
     for this language."""
     preloaded = place / SONAME if way == "preload" else None
     if language == "mpi4py":
-        if not imports_mpi4py(tools):
+        if not has_mpi4py(tools):
             return None
         program, words = sys.executable, ["-c", PYTHON]
     else:
