@@ -6,9 +6,12 @@
  *
  * prints a line for each label: the largest numbers over all ranks of messages sent, of bytes
  * sent, of messages and of bytes received, of sent and received ones together (each of the two
- * again), of tokens sent, and of the library's barriers. All ranks hang off one switch.
+ * again), of tokens sent, and of the library's barriers; then a hash of every call that passes a
+ * message or waits, in its order, with peer, tag and bytes. All ranks hang off one switch.
  */
 #include ATALL_SOURCE
+
+#include <inttypes.h>
 
 struct counted {
     long sent, sent_bytes, received, received_bytes, both, both_bytes, tokens, barriers;
@@ -17,6 +20,15 @@ struct counted {
 static struct counted now;
 static int
     made_bytes; /* of the one derived type that there is at a time, which is called MPI_INT */
+
+static uint64_t trace; /* FNV-1a of all calls so far */
+
+static void note(char call, int peer, int tag, long bytes)
+{
+    const long words[] = { call, peer, tag, bytes };
+    for (int i = 0; i < 4; i++)
+        trace = (trace ^ (uint64_t)words[i]) * 0x100000001b3U;
+}
 
 static long bytes_of(int count, MPI_Datatype type)
 {
@@ -27,6 +39,7 @@ static int count_send(int count, MPI_Datatype type, int to, int tag)
 {
     if (count < 0)
         abort();
+    note('s', to, tag, bytes_of(count, type));
     if (to == MPI_PROC_NULL)
         return MPI_SUCCESS;
     if (tag == ATALL_TAG_BLOCK) {
@@ -40,6 +53,7 @@ static int count_send(int count, MPI_Datatype type, int to, int tag)
 
 static int count_receive(int count, MPI_Datatype type, int from, int tag)
 {
+    note('r', from, tag, bytes_of(count, type));
     if (from != MPI_PROC_NULL && tag == ATALL_TAG_BLOCK) {
         now.received++;
         now.received_bytes += bytes_of(count, type);
@@ -93,6 +107,7 @@ int PMPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, int to,
 int PMPI_Wait(MPI_Request *request, MPI_Status *status)
 {
     (void)status;
+    note('w', 1, 0, 0);
     *request = MPI_REQUEST_NULL;
     return MPI_SUCCESS;
 }
@@ -100,6 +115,7 @@ int PMPI_Wait(MPI_Request *request, MPI_Status *status)
 int PMPI_Waitall(int count, MPI_Request *requests, MPI_Status *statuses)
 {
     (void)statuses;
+    note('w', count, 0, 0);
     for (int i = 0; i < count; i++)
         requests[i] = MPI_REQUEST_NULL;
     return MPI_SUCCESS;
@@ -108,6 +124,7 @@ int PMPI_Waitall(int count, MPI_Request *requests, MPI_Status *statuses)
 int PMPI_Waitany(int count, MPI_Request *requests, int *index, MPI_Status *status)
 {
     (void)status;
+    note('a', count, 0, 0);
     for (*index = 0; *index < count; ++*index)
         if (requests[*index] != MPI_REQUEST_NULL) {
             requests[*index] = MPI_REQUEST_NULL;
@@ -120,6 +137,7 @@ int PMPI_Waitany(int count, MPI_Request *requests, int *index, MPI_Status *statu
 int PMPI_Barrier(MPI_Comm comm)
 {
     (void)comm;
+    note('b', 0, 0, 0);
     now.barriers++;
     return MPI_SUCCESS;
 }
@@ -239,10 +257,12 @@ int main(int argc, char **argv)
         struct counted most = { 0 };
         if (!atall_parse_label(argv[i], &row))
             return 2;
+        trace = 0xcbf29ce484222325U;
         for (int rank = 0; rank < p; rank++)
             most = largest(most, run(&row, &draft, rank, p, n));
-        printf("%ld %ld %ld %ld %ld %ld %ld %ld\n", most.sent, most.sent_bytes, most.received,
-               most.received_bytes, most.both, most.both_bytes, most.tokens, most.barriers);
+        printf("%ld %ld %ld %ld %ld %ld %ld %ld %016" PRIx64 "\n", most.sent, most.sent_bytes,
+               most.received, most.received_bytes, most.both, most.both_bytes, most.tokens,
+               most.barriers, trace);
     }
     atall_free_draft(&draft);
     free(node);

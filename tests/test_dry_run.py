@@ -1,55 +1,30 @@
 """What each body sends in a dry run, against the cost that its front matter claims."""
 
 import math
-import subprocess
-from collections import namedtuple
-from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from search.algorithm import COST_TERMS, Variant
-from search.cluster.topology_file import parse_conf
-from search.decision import hashed_tree
-from search.emission import emit_c, emit_h
 from search.expression import evaluate
-from search.toolchain import TEMPLATES
 
-from .conftest import ROOT
+from .dry_runs import BLOCK, build_dry_run, dry_run, sending, traces
 
-BLOCK = 1000
-Counted = namedtuple(
-    "Counted", "sent sent_bytes received received_bytes both both_bytes tokens barriers"
-)
 POWERS = {"doubling": 2, "mesh": 64}
 """Algorithms whose cost is exact where the number of ranks is a power of this only."""
 
 
+GOLDEN = Path(__file__).resolve().parent / "golden"
+
+
 @pytest.fixture(scope="module")
-def dry_run(tools, catalogue, generic, tmp_path_factory):
-    """Counts of variants on so many ranks."""
-    folder = tmp_path_factory.mktemp("dry")
-    tree = hashed_tree(parse_conf("SwitchName=s0 Nodes=h[0-3] LinkSpeed=1", "here"))
-    text = emit_c(replace(generic, tree=tree), catalogue, TEMPLATES, all_bodies=True)
-    (folder / "subject.c").write_text(text)
-    (folder / "alltoall.h").write_text(emit_h(TEMPLATES))
-    program = folder / "dry_run"
-    sources = ["-g", f"-I{folder}", '-DATALL_SOURCE="subject.c"', str(ROOT / "tests/dry_run.c")]
-    sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    tools.run([tools.mpicc, *sanitizers, *sources, "-o", str(program)], "compiling")
+def program(tools, catalogue, tmp_path_factory):
+    return build_dry_run(tools, catalogue, tmp_path_factory.mktemp("dry"))
 
-    def run(ranks, variants):
-        done = subprocess.run(
-            [program, str(ranks), str(BLOCK), *(v.label for v in variants)],
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
-            env={"ASAN_OPTIONS": "detect_leaks=0"},
-        )
-        assert done.returncode == 0, done.stderr
-        return [Counted(*map(int, line.split())) for line in done.stdout.splitlines()]
 
-    return run
+def test_bodies_send_what_they_sent(catalogue, program):
+    """After a wanted change of a body: make golden."""
+    assert traces(program, catalogue) == (GOLDEN / "traces.txt").read_text()
 
 
 def claimed(variant: Variant, term: str, ranks: int) -> float:
@@ -68,17 +43,16 @@ def is_exact(variant: Variant, ranks: int) -> bool:
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 7, 8, 9, 16, pytest.param(64, marks=pytest.mark.full)])
-def test_a_body_sends_what_its_cost_says(catalogue, dry_run, ranks):
+def test_a_body_sends_what_its_cost_says(catalogue, program, ranks):
     mine = [
         v
-        for v in catalogue.variants(ranks, record=True)
-        if v.body.algorithm.name != "native"
-        and not dict(v.values).get("gather")
+        for v in sending(catalogue, ranks)
+        if not dict(v.values).get("gather")
         and not dict(v.values).get("scatter")
         and (ranks < 64 or "ranking" not in v.label)
     ]
     assert mine
-    for variant, counted in zip(mine, dry_run(ranks, mine)):
+    for variant, counted in zip(mine, dry_run(program, ranks, mine)):
         one_way = variant.body.algorithm.one_way
         messages = counted.both if one_way else max(counted.sent, counted.received)
         found = counted.both_bytes if one_way else max(counted.sent_bytes, counted.received_bytes)
@@ -101,9 +75,9 @@ def test_a_body_sends_what_its_cost_says(catalogue, dry_run, ranks):
             assert counted.tokens == claimed(variant, "delta_l", ranks), where
 
 
-def test_a_wrong_cost_is_noticed(catalogue, dry_run):
+def test_a_wrong_cost_is_noticed(catalogue, program):
     """A ring is not as cheap as Bruck: the counts tell them apart."""
     ring, bruck = catalogue.variant("ring(sync=none)"), catalogue.variant("bruck(radix=2)")
-    counted = dry_run(16, [ring])[0]
+    counted = dry_run(program, 16, [ring])[0]
     assert counted.sent == claimed(ring, "alpha", 16) != claimed(bruck, "alpha", 16)
     assert counted.sent_bytes == claimed(ring, "beta", 16) != claimed(bruck, "beta", 16)

@@ -13,23 +13,16 @@ from search.cluster.topology_file import parse_conf
 from search.decision import Cutoff, Decision, DecisionTable, hashed_tree
 from search.emission import comment, emit_c, emit_h, literal, symbol
 from search.errors import UserError
-from search.summary import catalogue_page
 from search.toolchain import TEMPLATES
 
 from .conftest import ROOT
+from .golden import pages
 
-GOLDEN = ROOT / "tests" / "golden"
 
-
-def test_generic_file_is_the_golden_one(catalogue, generic):
+@pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)
+def test_what_is_generated_is_the_golden_one(path):
     """After a wanted change: make golden, and read the difference."""
-    assert emit_c(generic, catalogue, TEMPLATES) == (GOLDEN / "alltoall.c").read_text()
-    assert emit_h(TEMPLATES) == (GOLDEN / "alltoall.h").read_text()
-
-
-def test_the_page_of_the_catalogue_is_up_to_date(catalogue):
-    """After a wanted change: make golden."""
-    assert catalogue_page(catalogue) == (ROOT / "doc" / "algorithms.md").read_text()
+    assert pages()[path] == path.read_text()
 
 
 def test_emission_is_reproducible(catalogue, generic):

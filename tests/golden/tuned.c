@@ -1,0 +1,2808 @@
+/*
+ * alltoall.c - MPI_Alltoall for one cluster, chosen by measurement.
+ *
+ * Tuned by ATALL with MPICH 4.0.2
+ * for 8 ranks on 4 host(s); fingerprint 226fca38656496c6.
+ * Somebody else used the cluster meanwhile, as was accepted: h0 resends while idle.
+ * The cluster was emulated at 1/2 of its speed, but
+ * for blocks in one frame, which had its full speed. Delayed acknowledgements and what processors
+ * do for each message were not slowed down: cut-offs of a few frames are a dilated cluster's.
+ * Others had 11% of the processors meanwhile.
+ * Made from generated/decision.toml. To change a row, edit it there and run "make emit"; when the
+ * hardware, the network or the MPI library changes, run ./configure again.
+ *
+ * Use: compile this file with the program and call ATALL_Alltoall, which has MPI_Alltoall's
+ * arguments and meaning. Or leave the program as it is: with -DATALL_OVERRIDE the file defines
+ * MPI_Alltoall itself, with -DATALL_WRAP what "ld --wrap" asks for.
+ *
+ * In the environment (of rank 0): ATALL_DISABLE=1 leaves all to the library, ATALL_FORCE=LABEL
+ * has one of the algorithms below serve all blocks, ATALL_VERBOSE=1 says which table serves a
+ * communicator, 2 all tables, and 0 suppresses warnings; ATALL_STATS=1 (or a file's name) counts
+ * calls and prints them in MPI_Finalize.
+ *
+ * Top to bottom: what a call looks like, helpers, one function for each algorithm in use, the
+ * tables that choose among them, what is kept with the process and with a communicator, the entry.
+ *
+ * SPDX-License-Identifier: 0BSD
+ */
+#include "alltoall.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of what older MPICHs' headers make of MPI_STATUSES_IGNORE. */
+#if defined MPICH_NUMVERSION && defined __GNUC__ && !defined __clang__
+#if MPICH_NUMVERSION < 40100000
+#pragma GCC diagnostic ignored "-Wstringop-overflow"
+#endif
+#endif
+
+/* A shared library may be loaded beside an MPI older than that it was compiled with. */
+#if MPI_VERSION >= 4 && defined ATALL_SHARED
+#pragma weak PMPI_Alltoall_c
+#pragma weak PMPI_Comm_create_from_group
+#pragma weak PMPI_Type_contiguous_c
+#pragma weak PMPI_Type_get_envelope_c
+#define ATALL_IS_MPI_4 (PMPI_Type_get_envelope_c != NULL)
+#else
+#define ATALL_IS_MPI_4 (MPI_VERSION >= 4)
+#endif
+
+/* Numbers that a row of a table passes to its algorithm. */
+struct atall_values {
+    /* messages under way on a cable at a time: 1, or 2 (or more: the same) */
+    int depth;
+    /* base of the lowest digit, if it has one of its own: a mesh of first x radix x radix x
+     * ... ranks */
+    int first;
+    /* a distance is counted round a ring of ranks, or digit by digit, as in a mesh, where the
+     * digits just reach */
+    int hops;
+    /* of the q ranks of each host, who exchange the blocks of all of them between hosts; 0:
+     * all speak for themselves */
+    int leaders;
+    /* base of the digits: about (radix-1) log_radix p messages */
+    int radix;
+    /* ranks numbered as they are, switch after switch, or one from each switch in turn */
+    int ranking;
+    /* bytes of a part; 0: blocks are whole */
+    int segment;
+};
+
+enum {
+    ATALL_HOPS_RING,
+    ATALL_HOPS_MESH,
+};
+
+enum {
+    ATALL_RANKING_INDEX,
+    ATALL_RANKING_SWITCH,
+    ATALL_RANKING_INTERLEAVED,
+};
+
+/* One call: the user's arguments and what the communicator keeps for us. */
+struct atall_call {
+    const char *sendbuf;
+    char *recvbuf;
+    int sendcount, recvcount;
+    MPI_Datatype sendtype, recvtype;
+    MPI_Aint send_stride, recv_stride; /* bytes from one block to the next in memory */
+    bool send_plain, recv_plain;       /* elements lie in memory as in a message */
+    size_t block_bytes;                /* data to each peer: the same on all ranks */
+    MPI_Comm comm;                     /* ours: no user's receive can match our messages */
+    int rank, ranks;
+    const int *ranking;    /* the rank of each number; NULL: itself */
+    int number;            /* of this rank */
+    MPI_Request *requests; /* room for 2 * ranks or parts, or for what the schedule says */
+    char *scratch;
+    bool has_scratch; /* as much as the algorithm wants; the same on all ranks */
+    const struct atall_schedule *schedule;
+    struct atall_values values;
+};
+
+enum { ATALL_MOST_PARTS = 16 }; /* into which a block is cut */
+
+enum { ATALL_TAG_BLOCK = 1, ATALL_TAG_TOKEN, ATALL_TAG_OWN, ATALL_TAG_HOST, ATALL_TAG_PHASE };
+
+/* What algorithms may need of a communicator. */
+struct atall_place {
+    int ranks;
+    bool on_tree; /* all of it on hosts of the tree in this file */
+    /* Hosts with so many ranks each; 0: they differ, or have one. */
+    int hosts, each;
+};
+
+/* Pass the first MPI error on to the entry. */
+#define ATALL_TRY(statement)                                                                       \
+    do {                                                                                           \
+        int err_ = (statement);                                                                    \
+        if (err_ != MPI_SUCCESS)                                                                   \
+            return err_;                                                                           \
+    } while (0)
+
+#ifdef ATALL_WRAP
+/* What PMPI_Alltoall was before the linker wrapped it, if it did. */
+int __real_PMPI_Alltoall(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm)
+    __attribute__((weak));
+#endif
+
+/* The library's own routine. */
+static int atall_library(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                         int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+#ifdef ATALL_WRAP
+    if (__real_PMPI_Alltoall)
+        return __real_PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+                                    comm);
+#endif
+    return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
+
+/* FNV-1a of the beginning of a host's name, in lower case. */
+static uint64_t atall_hash_name(const char *name, size_t length)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)name[i];
+        hash = (hash ^ (c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c)) * 0x100000001b3u;
+    }
+    return hash;
+}
+
+/* The hash of the name of the host that this rank is on, and of that without its domain. */
+static int atall_hash_host(uint64_t *whole, uint64_t *part)
+{
+    char name[MPI_MAX_PROCESSOR_NAME];
+    int length;
+    ATALL_TRY(PMPI_Get_processor_name(name, &length));
+    *whole = atall_hash_name(name, strlen(name));
+    *part = atall_hash_name(name, strcspn(name, "."));
+    return MPI_SUCCESS;
+}
+
+/* ---- contention-free phases -------------------------------------------------------------- */
+
+/*
+ * The planner: plain C without MPI. All ranks run it on the same data and get the same plan.
+ *
+ * Switches and hosts form a tree of full-duplex cables. Two messages contend when their paths
+ * share a cable in the same direction. A cable with m of N ranks below it must carry m (N - m)
+ * blocks each way, so no schedule has fewer phases than the largest such load. Where all cables
+ * are equally fast this one has exactly as many (Faraj and Yuan 4.2, reference 5): seen from an
+ * end of a busiest cable, the root, the messages between each two of its branches fill phases in
+ * a row such that a branch sends one and receives one at a time; a message within a branch fits
+ * beside them if it leaves from the rank that receives and goes to the rank that sends.
+ *
+ * So far the paper. But acknowledgements and tokens queue behind what their host itself sends, so
+ * a host that sends and receives at a time does both more slowly. Hosts below a busy cable are
+ * idle most of the time: whatever crosses no busiest cable is moved, if that can be, to a phase
+ * in which both of its hosts are idle, and then has them for itself.
+ */
+struct atall_node {
+    int parent;   /* a smaller number; the first node is the top: -1 */
+    int capacity; /* messages at a time that the cable to the parent carries each way */
+};
+
+struct atall_plan {
+    int ranks, phases;
+    int least;   /* phases that there must be: the largest load of a cable over its capacity */
+    int *phase;  /* of the message [from * ranks + to]; -1 from a rank to itself */
+    bool *alone; /* whether its hosts neither send nor receive anything else in its phase */
+};
+
+/* The tree as seen from the root: each of its cables leads to a branch. */
+struct atall_branches {
+    int count;
+    int *size;   /* ranks of each branch, largest first */
+    int *first;  /* where its members begin */
+    int *member; /* ranks, branch after branch */
+};
+
+/* Ranks at and below each node. */
+static void atall_count_below(const struct atall_node *node, int nodes, const int *home, int ranks,
+                              int *below)
+{
+    memset(below, 0, (size_t)nodes * sizeof *below);
+    for (int r = 0; r < ranks; r++)
+        below[home[r]]++;
+    for (int i = nodes - 1; i > 0; i--)
+        below[node[i].parent] += below[i];
+}
+
+/* A node none of whose branches has more than half of the ranks, and among those one with the
+ * largest branch: an end of a busiest cable. */
+static int atall_find_root(const struct atall_node *node, int nodes, const int *below, int ranks,
+                           int *largest)
+{
+    int root = 0;
+    for (int i = 0; i < nodes; i++)
+        largest[i] = ranks - below[i] > 1 ? ranks - below[i] : 1;
+    for (int i = 1; i < nodes; i++)
+        if (below[i] > largest[node[i].parent])
+            largest[node[i].parent] = below[i];
+    for (int i = 0, best = 0; i < nodes; i++)
+        if (2 * largest[i] <= ranks && largest[i] > best) {
+            best = largest[i];
+            root = i;
+        }
+    return root;
+}
+
+/* Number the branches by size and list their members. `key` has room for nodes, `order` for
+ * nodes + ranks + 1 numbers. A branch's key is the node below the root in it, or `nodes` for what
+ * lies above the root, or nodes + 1 + r for a rank r at the root itself. */
+static void atall_find_branches(const struct atall_node *node, int nodes, const int *home,
+                                int ranks, int root, int *key, int *order,
+                                struct atall_branches *branches)
+{
+    int keys = nodes + 1 + ranks, at = 0;
+    for (int i = 0; i < nodes; i++) /* parents first */
+        key[i] = i == root || i == 0 ? nodes : node[i].parent == root ? i : key[node[i].parent];
+    memset(order, 0, (size_t)keys * sizeof *order);
+    for (int r = 0; r < ranks; r++)
+        order[home[r] == root ? nodes + 1 + r : key[home[r]]]++;
+    branches->count = 0;
+    for (int size = ranks; size > 0; size--)
+        for (int k = 0; k < keys; k++)
+            if (order[k] == size) {
+                branches->size[branches->count] = size;
+                branches->first[branches->count++] = at;
+                order[k] = -at - 1; /* where its next member goes */
+                at += size;
+            }
+    for (int r = 0; r < ranks; r++) {
+        int k = home[r] == root ? nodes + 1 + r : key[home[r]];
+        branches->member[-order[k] - 1] = r;
+        order[k]--;
+    }
+}
+
+/* The messages from branch i to branch j: consecutive phases; who sends to whom in each. The
+ * largest branch never sends from the rank that receives in the same phase. */
+static void atall_place_between(struct atall_plan *plan, const struct atall_branches *branches,
+                                int i, int j)
+{
+    const int *size = branches->size;
+    const int *senders = branches->member + branches->first[i];
+    const int *receivers = branches->member + branches->first[j];
+    int between = 0, start, n0 = size[0], ni = size[i], nj = size[j];
+    for (int k = (i < j ? i : j) + 1; k < (i < j ? j : i); k++)
+        between += size[k];
+    start = i < j ? ni * between : plan->phases - nj * (between + ni);
+    for (int x = 0; x < ni * nj; x++) {
+        int q = start + x, s, r;
+        if (i == 0)
+            s = q % n0, r = (x % n0 + x / n0) % nj;
+        else if (j == 0)
+            s = x / n0, r = (q + 1 + q / n0 % (n0 > 1 ? n0 - 1 : 1)) % n0;
+        else if (i > j)
+            s = x / nj, r = x % nj;
+        else
+            s = x % ni, r = x / ni % nj;
+        plan->phase[senders[s] * plan->ranks + receivers[r]] = q;
+    }
+}
+
+/* Phases of one branch by who receives from outside and who sends there in them; 0 is nobody,
+ * k + 1 is member k. Those of key = receiver * (n + 1) + sender begin at first[key]. */
+struct atall_slots {
+    int n;
+    int *first, *used, *phase;
+};
+
+static int atall_take_slot(struct atall_slots *slots, int receiver, int sender)
+{
+    int key = receiver * (slots->n + 1) + sender;
+    if (slots->first[key] + slots->used[key] == slots->first[key + 1])
+        return -1;
+    return slots->phase[slots->first[key] + slots->used[key]++];
+}
+
+/* Sort the phases into slots. `busy` has room for two numbers a phase. */
+static void atall_find_slots(const struct atall_plan *plan, const int *member, int n, int *busy,
+                             struct atall_slots *slots)
+{
+    int *receiver = busy, *sender = busy + plan->phases, keys = (n + 1) * (n + 1);
+    memset(busy, 0, 2 * (size_t)plan->phases * sizeof *busy);
+    for (int k = 0; k < n; k++)
+        for (int peer = 0; peer < plan->ranks; peer++) {
+            int out = plan->phase[member[k] * plan->ranks + peer];
+            int in = plan->phase[peer * plan->ranks + member[k]];
+            if (out >= 0)
+                sender[out] = k + 1;
+            if (in >= 0)
+                receiver[in] = k + 1;
+        }
+    slots->n = n;
+    memset(slots->first, 0, ((size_t)keys + 1) * sizeof *slots->first);
+    memset(slots->used, 0, (size_t)keys * sizeof *slots->used);
+    for (int q = 0; q < plan->phases; q++)
+        slots->first[receiver[q] * (n + 1) + sender[q] + 1]++;
+    for (int key = 0; key < keys; key++)
+        slots->first[key + 1] += slots->first[key];
+    for (int q = 0; q < plan->phases; q++) {
+        int key = receiver[q] * (n + 1) + sender[q];
+        slots->phase[slots->first[key] + slots->used[key]++] = q;
+    }
+    memset(slots->used, 0, (size_t)keys * sizeof *slots->used);
+}
+
+/* Place the messages within a branch: where its sender receives and its receiver sends, else
+ * where one of them does and nobody else, else where nobody does. False if one has no place. */
+static bool atall_place_within(struct atall_plan *plan, const int *member, int n,
+                               struct atall_slots *slots)
+{
+    for (int round = 0; round < 2; round++)
+        for (int from = 0; from < n; from++)
+            for (int to = 0; to < n; to++) {
+                int *phase = &plan->phase[member[from] * plan->ranks + member[to]];
+                if (from == to || *phase >= 0)
+                    continue;
+                *phase = atall_take_slot(slots, from + 1, to + 1);
+                if (round == 0)
+                    continue;
+                if (*phase < 0)
+                    *phase = atall_take_slot(slots, from + 1, 0);
+                if (*phase < 0)
+                    *phase = atall_take_slot(slots, 0, to + 1);
+                if (*phase < 0)
+                    *phase = atall_take_slot(slots, 0, 0);
+                if (*phase < 0)
+                    return false;
+            }
+    return true;
+}
+
+/* The cables from one rank's node to another's, each as 2 * node upwards, 2 * node + 1 downwards;
+ * how many. `cable` has room for twice the number of nodes. */
+static int atall_path(const struct atall_node *node, int from, int to, int *cable)
+{
+    int count = 0;
+    while (from != to) /* a parent has a smaller number than its children */
+        if (from > to) {
+            cable[count++] = 2 * from;
+            from = node[from].parent;
+        } else {
+            cable[count++] = 2 * to + 1;
+            to = node[to].parent;
+        }
+    return count;
+}
+
+/* All phases where cables are equally fast; false without memory. */
+static bool atall_plan_equal(struct atall_plan *plan, const struct atall_branches *branches)
+{
+    int largest = branches->size[0];
+    size_t keys = (size_t)(largest + 1) * (size_t)(largest + 1);
+    bool placed = true;
+
+    plan->phases = largest * (plan->ranks - largest);
+    int *room = (int *)malloc((2 * keys + 1 + 3 * (size_t)plan->phases) * sizeof *room);
+    if (!room)
+        return false;
+    struct atall_slots slots = { 0, room, room + keys + 1, room + 2 * keys + 1 };
+    for (int i = 0; i < branches->count; i++)
+        for (int j = 0; j < branches->count; j++)
+            if (i != j)
+                atall_place_between(plan, branches, i, j);
+    for (int i = 0; placed && i < branches->count; i++) {
+        const int *member = branches->member + branches->first[i];
+        atall_find_slots(plan, member, branches->size[i], slots.phase + plan->phases, &slots);
+        placed = atall_place_within(plan, member, branches->size[i], &slots);
+    }
+    free(room);
+    return placed;
+}
+
+/* The cables that a message has for itself in its phase: its path and, if it is alone, the other
+ * directions at its hosts. */
+static int atall_held(const struct atall_node *node, const int *home, const struct atall_plan *plan,
+                      int message, int *cable)
+{
+    int from = home[message / plan->ranks], to = home[message % plan->ranks];
+    int count = atall_path(node, from, to, cable);
+    if (plan->alone[message]) {
+        cable[count++] = 2 * from + 1;
+        cable[count++] = 2 * to;
+    }
+    return count;
+}
+
+/* Which cables are held in each phase, a bit for each. */
+struct atall_held_cables {
+    size_t row; /* bytes of a phase */
+    unsigned char *bits;
+};
+
+static bool atall_is_free(const struct atall_held_cables *held, int phase, const int *cable,
+                          int count)
+{
+    const unsigned char *bits = held->bits + (size_t)phase * held->row;
+    for (int k = 0; k < count; k++)
+        if (bits[cable[k] / 8] >> cable[k] % 8 & 1)
+            return false;
+    return true;
+}
+
+static void atall_flip(struct atall_held_cables *held, int phase, const int *cable, int count)
+{
+    unsigned char *bits = held->bits + (size_t)phase * held->row;
+    for (int k = 0; k < count; k++)
+        bits[cable[k] / 8] ^= (unsigned char)(1u << cable[k] % 8);
+}
+
+/* Phases that a cable needs: what it carries, over its capacity. */
+static int atall_cable_phases(const struct atall_node *node, const int *below, int ranks, int i)
+{
+    int load = below[i] * (ranks - below[i]);
+    return (load + node[i].capacity - 1) / node[i].capacity;
+}
+
+/* Phases needed at least. */
+static int atall_least_phases(const struct atall_node *node, int nodes, const int *below, int ranks)
+{
+    int least = ranks > 1;
+    for (int i = 1; i < nodes; i++) {
+        int phases = atall_cable_phases(node, below, ranks, i);
+        least = phases > least ? phases : least;
+    }
+    return least;
+}
+
+/* Whether a message crosses cables, but none that is busy in every phase. */
+static bool atall_crosses_no_busiest(const struct atall_node *node, const struct atall_plan *plan,
+                                     const int *below, const int *cable, int count)
+{
+    for (int k = 0; k < count; k++)
+        if (atall_cable_phases(node, below, plan->ranks, cable[k] / 2) == plan->least)
+            return false;
+    return count > 0;
+}
+
+enum { ATALL_MOST_TRIES = 128 }; /* phases that are looked at for one message */
+
+/* Move messages to phases in which they are alone; what finds none stays where it was. False
+ * without memory. */
+static bool atall_spread(const struct atall_node *node, int nodes, const int *home,
+                         const int *below, struct atall_plan *plan)
+{
+    int pairs = plan->ranks * plan->ranks, next = 0;
+    int tries = plan->phases < ATALL_MOST_TRIES ? plan->phases : ATALL_MOST_TRIES;
+    struct atall_held_cables held = { (2 * (size_t)nodes + 7) / 8, NULL };
+    int *cable = (int *)malloc(2 * (size_t)nodes * sizeof *cable);
+    held.bits = (unsigned char *)calloc((size_t)plan->phases, held.row);
+    bool ready = cable && held.bits;
+
+    for (int m = 0; ready && m < pairs; m++)
+        if (plan->phase[m] >= 0)
+            atall_flip(&held, plan->phase[m], cable, atall_held(node, home, plan, m, cable));
+    for (int m = 0; ready && m < pairs; m++) {
+        int count = atall_held(node, home, plan, m, cable), found = -1;
+        if (!atall_crosses_no_busiest(node, plan, below, cable, count))
+            continue;
+        atall_flip(&held, plan->phase[m], cable, count);
+        plan->alone[m] = true;
+        count = atall_held(node, home, plan, m, cable);
+        for (int i = 0; i < tries && found < 0; i++)
+            if (atall_is_free(&held, (next + i) % plan->phases, cable, count))
+                found = (next + i) % plan->phases;
+        plan->alone[m] = found >= 0;
+        if (found >= 0) {
+            plan->phase[m] = found;
+            next = found + 1;
+        }
+        atall_flip(&held, plan->phase[m], cable, atall_held(node, home, plan, m, cable));
+    }
+    free(held.bits);
+    free(cable);
+    return ready;
+}
+
+/* How many messages each cable carries in each phase, where cables differ; and whether it carries
+ * as many as it can, a bit for each phase. */
+struct atall_room {
+    size_t words; /* of 64 phases */
+    uint64_t *full;
+    unsigned char *taken;
+    size_t *first; /* of each cable: it is full in every word before this one */
+};
+
+/* The first phase in which all cables of a path have room, which is taken; -1 if none has. */
+static long atall_take_room(const struct atall_node *node, struct atall_room *room,
+                            const int *cable, int count)
+{
+    uint64_t full = 0;
+    size_t word = 0;
+    for (int k = 0; k < count; k++)
+        word = room->first[cable[k]] > word ? room->first[cable[k]] : word;
+    for (; word < room->words; word++) {
+        full = 0;
+        for (int k = 0; k < count; k++)
+            full |= room->full[(size_t)cable[k] * room->words + word];
+        if (full != UINT64_MAX)
+            break;
+    }
+    if (word == room->words)
+        return -1;
+    int bit = 0;
+    while (full >> bit & 1)
+        bit++;
+    for (int k = 0; k < count; k++) {
+        size_t at = (size_t)cable[k] * room->words;
+        if (++room->taken[(at + word) * 64 + bit] >= node[cable[k] / 2].capacity)
+            room->full[at + word] |= UINT64_C(1) << bit;
+        while (room->first[cable[k]] < room->words &&
+               room->full[at + room->first[cable[k]]] == UINT64_MAX)
+            room->first[cable[k]]++;
+    }
+    return (long)word * 64 + bit;
+}
+
+/* Fill phases message by message, ranks a distance apart after each other; if `busiest_first`,
+ * those that cross a busiest cable before the others. Phases in use; 0 if they do not suffice. */
+static int atall_fill(const struct atall_node *node, int nodes, const int *home, const int *below,
+                      bool busiest_first, struct atall_room *room, int *cable,
+                      struct atall_plan *plan)
+{
+    int ranks = plan->ranks, used = 1;
+    size_t cables = 2 * (size_t)nodes;
+    memset(room->taken, 0, cables * room->words * 64);
+    memset(room->full, 0, cables * room->words * sizeof *room->full);
+    memset(room->first, 0, cables * sizeof *room->first);
+    for (int turn = !busiest_first; turn < 2; turn++)
+        for (int i = 0; i < ranks * (ranks - 1); i++) {
+            int from = i % ranks, to = (from + 1 + i / ranks) % ranks;
+            int count = atall_path(node, home[from], home[to], cable);
+            bool movable = atall_crosses_no_busiest(node, plan, below, cable, count);
+            if (busiest_first && movable == (turn == 0))
+                continue;
+            int q = (int)atall_take_room(node, room, cable, count);
+            if (q < 0)
+                return 0;
+            plan->phase[from * ranks + to] = q;
+            used = q >= used ? q + 1 : used;
+        }
+    return used;
+}
+
+/* Where cables differ no construction is known that always meets the bound: the better of two
+ * ways to fill phases. False without memory, or where neither comes near. */
+static bool atall_plan_unequal(const struct atall_node *node, int nodes, const int *home,
+                               const int *below, struct atall_plan *plan)
+{
+    struct atall_room room = { (size_t)plan->least * 3 / 2 / 64 + 1, NULL, NULL, NULL };
+    size_t cables = 2 * (size_t)nodes;
+    int *cable = (int *)malloc(cables * sizeof *cable);
+    room.full = (uint64_t *)malloc(cables * room.words * sizeof *room.full);
+    room.taken = (unsigned char *)malloc(cables * room.words * 64);
+    room.first = (size_t *)malloc(cables * sizeof *room.first);
+
+    plan->phases = 0;
+    if (cable && room.full && room.taken && room.first) {
+        int plain = atall_fill(node, nodes, home, below, false, &room, cable, plan);
+        int ordered = atall_fill(node, nodes, home, below, true, &room, cable, plan);
+        plan->phases = ordered;
+        if (plain > 0 && (ordered == 0 || plain < ordered))
+            plan->phases = atall_fill(node, nodes, home, below, false, &room, cable, plan);
+    }
+    free(cable);
+    free(room.full);
+    free(room.taken);
+    free(room.first);
+    return plan->phases > 0;
+}
+
+static void atall_free_plan(struct atall_plan *plan)
+{
+    free(plan->phase);
+    free(plan->alone);
+    plan->phase = NULL;
+    plan->alone = NULL;
+}
+
+/* Plan the phases of an all-to-all of ranks that live at the nodes `home`. Free with
+ * atall_free_plan; false without memory, when there is nothing to free. */
+static bool atall_make_plan(const struct atall_node *node, int nodes, const int *home, int ranks,
+                            struct atall_plan *plan)
+{
+    size_t pairs = (size_t)ranks * (size_t)ranks;
+    int *room = (int *)malloc((3 * (size_t)nodes + 4 * (size_t)ranks + 1) * sizeof *room);
+    bool planned = false, equal = true;
+    struct atall_branches branches;
+
+    plan->ranks = ranks;
+    plan->phases = plan->least = 0;
+    plan->phase = (int *)malloc(pairs * sizeof *plan->phase);
+    plan->alone = (bool *)calloc(pairs, sizeof *plan->alone);
+    if (room && plan->phase && plan->alone) {
+        int *below = room, *key = below + nodes, *order = key + nodes;
+        branches.size = order + nodes + ranks + 1;
+        branches.first = branches.size + ranks;
+        branches.member = branches.first + ranks;
+        memset(plan->phase, -1, pairs * sizeof *plan->phase);
+        atall_count_below(node, nodes, home, ranks, below);
+        plan->least = atall_least_phases(node, nodes, below, ranks);
+        for (int i = 1; i < nodes; i++)
+            equal = equal && node[i].capacity == node[1].capacity;
+        if (ranks < 2)
+            planned = true;
+        else if (!equal)
+            planned = atall_plan_unequal(node, nodes, home, below, plan);
+        else {
+            int root = atall_find_root(node, nodes, below, ranks, key);
+            atall_find_branches(node, nodes, home, ranks, root, key, order, &branches);
+            planned =
+                atall_plan_equal(plan, &branches) && atall_spread(node, nodes, home, below, plan);
+        }
+    }
+    free(room);
+    if (!planned)
+        atall_free_plan(plan);
+    return planned;
+}
+
+/*
+ * Which message must have arrived before which may leave, so that phases cannot run into each
+ * other: on every cable each message after the one before it, less what the others imply. It is
+ * worked out for the ranks that are there: leaving ranks out of a reduced set loses order.
+ *
+ * At a depth of 1 as many messages are under way on a cable as it carries in a phase, at a depth
+ * of 2 twice as many, so that one may begin while the one before it ends. A cable of capacity c is
+ * c * depth lanes with one message at a time. A message's clock holds, for each
+ * lane, the last message there that is known to have arrived when this one leaves, or itself.
+ */
+struct atall_order {
+    int count;
+    int *before, *after; /* messages, each from * ranks + to */
+};
+
+struct atall_clocks {
+    int lanes;
+    int *base;  /* of each cable: its first lane; and behind the last */
+    int *last;  /* of each lane: the place of its last message in the sequence, from 1 */
+    int *clock; /* of each lane: which clock its last message has */
+    int *users; /* of each clock: lanes that refer to it; there is one more clock than lanes */
+    int fresh;  /* where to look for one that no lane refers to */
+    int *value; /* [clock * lanes + lane] */
+};
+
+/* Messages by phase; `sequence` has room for all pairs, `start` for phases + 1 numbers. */
+static int atall_sort_messages(const struct atall_plan *plan, int *sequence, int *start)
+{
+    int pairs = plan->ranks * plan->ranks, count = 0;
+    memset(start, 0, ((size_t)plan->phases + 1) * sizeof *start);
+    for (int m = 0; m < pairs; m++)
+        if (plan->phase[m] >= 0)
+            start[plan->phase[m] + 1]++, count++;
+    for (int q = 0; q < plan->phases; q++)
+        start[q + 1] += start[q];
+    for (int m = 0; m < pairs; m++)
+        if (plan->phase[m] >= 0)
+            sequence[start[plan->phase[m]]++] = m;
+    return count;
+}
+
+/* Whether the last message on a lane has arrived when that of another lane on the path leaves. */
+static bool atall_is_implied(const struct atall_clocks *clocks, const int *lane, int count, int k)
+{
+    int before = clocks->last[lane[k]];
+    for (int j = 0; j < count; j++) {
+        const int *known = clocks->value + (size_t)clocks->clock[lane[j]] * clocks->lanes;
+        int other = clocks->last[lane[j]];
+        if (other == before ? j < k : other && known[lane[k]] >= before)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a lane's clock is that of one before it on a path, too. */
+static bool atall_has_clock(const struct atall_clocks *clocks, const int *lane, int k)
+{
+    for (int j = 0; j < k; j++)
+        if (clocks->last[lane[j]] && clocks->clock[lane[j]] == clocks->clock[lane[k]])
+            return true;
+    return false;
+}
+
+/* Give the message at a place in the sequence its clock, and its lanes to it. */
+static void atall_advance(struct atall_clocks *clocks, const int *lane, int count, int place)
+{
+    int lanes = clocks->lanes, fresh = clocks->fresh;
+    while (clocks->users[fresh])
+        fresh = fresh < lanes ? fresh + 1 : 0;
+    clocks->fresh = fresh;
+    int *mine = clocks->value + (size_t)fresh * lanes;
+    memset(mine, 0, (size_t)lanes * sizeof *mine);
+    for (int k = 0; k < count; k++) {
+        const int *theirs = clocks->value + (size_t)clocks->clock[lane[k]] * lanes;
+        if (clocks->last[lane[k]] && !atall_has_clock(clocks, lane, k))
+            for (int l = 0; l < lanes; l++)
+                mine[l] = theirs[l] > mine[l] ? theirs[l] : mine[l];
+    }
+    for (int k = 0; k < count; k++) {
+        if (clocks->last[lane[k]])
+            clocks->users[clocks->clock[lane[k]]]--;
+        clocks->users[fresh]++;
+        clocks->clock[lane[k]] = fresh;
+        clocks->last[lane[k]] = mine[lane[k]] = place;
+    }
+}
+
+/* Turn the cables of a message into lanes: the messages of a cable take its lanes in turn. */
+static void atall_take_lanes(const struct atall_clocks *clocks, int *cable, int count, int *turn)
+{
+    for (int k = 0; k < count; k++) {
+        int lane = turn[cable[k]] + clocks->base[cable[k]];
+        turn[cable[k]]++;
+        if (clocks->base[cable[k]] + turn[cable[k]] == clocks->base[cable[k] + 1])
+            turn[cable[k]] = 0;
+        cable[k] = lane;
+    }
+}
+
+/* The clocks with all they need in one piece of memory; false without it. Free `base`. */
+static bool atall_make_clocks(const struct atall_node *node, int nodes, int depth,
+                              struct atall_clocks *clocks)
+{
+    size_t cables = 2 * (size_t)nodes, lanes = 0;
+    for (int i = 1; i < nodes; i++)
+        lanes += 2 * (size_t)node[i].capacity * (size_t)depth;
+    clocks->base = (int *)calloc(cables + 1 + 3 * lanes + 1 + (lanes + 1) * lanes, sizeof(int));
+    if (!clocks->base)
+        return false;
+    clocks->lanes = clocks->fresh = 0;
+    for (int i = 1; i < nodes; i++)
+        for (int way = 0; way < 2; way++) {
+            clocks->base[2 * i + way] = clocks->lanes;
+            clocks->lanes += node[i].capacity * depth;
+        }
+    clocks->base[cables] = clocks->lanes;
+    clocks->last = clocks->base + cables + 1;
+    clocks->clock = clocks->last + lanes;
+    clocks->users = clocks->clock + lanes;
+    clocks->value = clocks->users + lanes + 1;
+    return true;
+}
+
+/* Go through the messages of a plan in their sequence and note what each must wait for. */
+static void atall_find_order(const struct atall_node *node, const int *home,
+                             const struct atall_plan *plan, const int *sequence, int count,
+                             struct atall_clocks *clocks, int *lane, int *turn,
+                             struct atall_order *order)
+{
+    for (int place = 1; place <= count; place++) {
+        int m = sequence[place - 1];
+        int length = atall_held(node, home, plan, m, lane);
+        atall_take_lanes(clocks, lane, length, turn);
+        for (int k = 0; k < length; k++)
+            if (clocks->last[lane[k]] && !atall_is_implied(clocks, lane, length, k)) {
+                order->before[order->count] = sequence[clocks->last[lane[k]] - 1];
+                order->after[order->count++] = m;
+            }
+        if (length > 0)
+            atall_advance(clocks, lane, length, place);
+    }
+}
+
+/* Work out the order of a plan's messages. Free `before`; false without memory. */
+static bool atall_make_order(const struct atall_node *node, int nodes, const int *home,
+                             const struct atall_plan *plan, int depth, struct atall_order *order)
+{
+    size_t pairs = (size_t)plan->ranks * (size_t)plan->ranks, deepest = 0;
+    struct atall_clocks clocks;
+    for (int r = 0; r < plan->ranks; r++) {
+        size_t depth = 0;
+        for (int i = home[r]; i > 0; i = node[i].parent)
+            depth++;
+        deepest = depth > deepest ? depth : deepest;
+    }
+    size_t want = pairs + (size_t)plan->phases + 1 + 4 * (size_t)nodes;
+    int *room = (int *)malloc(want * sizeof *room);
+    order->count = 0;
+    size_t most = (2 * deepest + 2) * pairs; /* one for each cable that a message holds */
+    order->before = (int *)malloc(2 * most * sizeof *order->before);
+    order->after = order->before + most;
+    if (!room || !order->before || !atall_make_clocks(node, nodes, depth, &clocks)) {
+        free(room);
+        free(order->before);
+        return false;
+    }
+    int *start = room + pairs, *lane = start + plan->phases + 1, *turn = lane + 2 * nodes;
+    memset(turn, 0, 2 * (size_t)nodes * sizeof *turn);
+    int count = atall_sort_messages(plan, room, start);
+    atall_find_order(node, home, plan, room, count, &clocks, lane, turn, order);
+    free(clocks.base);
+    free(room);
+    return true;
+}
+
+/* How deep a row lets messages follow each other on a cable. */
+enum { ATALL_MOST_DEPTH = 1 };
+
+/* ---- one rank's part of the plan --------------------------------------------------------- */
+
+/*
+ * Tokens let messages go. A token is a message of zero bytes to the sender of the message that it
+ * lets go, from the receiver of the one before it, or from its sender. One that a rank would send
+ * to itself is no message.
+ */
+struct atall_tokens {
+    int *waits;         /* tokens that each of our sends waits for */
+    int *waiting;       /* of a call under way: a copy of waits */
+    int count;          /* how many come from other ranks */
+    int *from, *allows; /* from whom, and for which of our sends */
+    int *release;       /* our receive (or send) i sends tokens release[i] .. release[i + 1] - 1 */
+    int *to, *tag;      /* to whom, and for which of its sends */
+};
+
+enum { ATALL_BY_RECEIVER, ATALL_BY_SENDER, ATALL_BY };
+
+/* What a rank does in a planned all-to-all: its sends and receives in the order of their phases. */
+struct atall_schedule {
+    int phases, least, peers;                               /* least: phases that there must be */
+    int *to, *from;                                         /* one of each peer, by phase */
+    int *send_phase, *receive_phase;                        /* the phase of each */
+    struct atall_tokens tokens[ATALL_MOST_DEPTH][ATALL_BY]; /* [depth - 1] */
+    int requests;                                           /* that a call has at the most */
+};
+
+/* What all ranks work out together, before each keeps its part. */
+struct atall_draft {
+    struct atall_plan plan;
+    struct atall_order order[ATALL_MOST_DEPTH]; /* [depth - 1] */
+    int *place;                                 /* of each message among those of its sender */
+    int *sequence, *start, *sent;
+};
+
+static void atall_free_draft(struct atall_draft *draft)
+{
+    atall_free_plan(&draft->plan);
+    for (int i = 0; i < ATALL_MOST_DEPTH; i++)
+        free(draft->order[i].before);
+    free(draft->place);
+}
+
+/* False without memory, when there is nothing to free. */
+static bool atall_make_draft(const struct atall_node *node, int nodes, const int *home, int ranks,
+                             struct atall_draft *draft)
+{
+    size_t pairs = (size_t)ranks * (size_t)ranks;
+    memset(draft, 0, sizeof *draft);
+    if (!atall_make_plan(node, nodes, home, ranks, &draft->plan))
+        return false;
+    size_t room = 2 * pairs + (size_t)draft->plan.phases + 1 + (size_t)ranks;
+    draft->place = (int *)calloc(room, sizeof(int));
+    for (int i = 0; draft->place && i < ATALL_MOST_DEPTH; i++)
+        if (!atall_make_order(node, nodes, home, &draft->plan, i + 1, &draft->order[i])) {
+            draft->order[i].before = NULL;
+            free(draft->place);
+            draft->place = NULL;
+        }
+    if (!draft->place) {
+        atall_free_draft(draft);
+        return false;
+    }
+    draft->sequence = draft->place + pairs;
+    draft->start = draft->sequence + pairs;
+    draft->sent = draft->start + draft->plan.phases + 1;
+    int count = atall_sort_messages(&draft->plan, draft->sequence, draft->start);
+    for (int i = 0; i < count; i++)
+        draft->place[draft->sequence[i]] = draft->sent[draft->sequence[i] / ranks]++;
+    return true;
+}
+
+/* The number among its receives, or sends, of the message that sends a token; -1: not this rank's.
+ * `got` numbers the rank's receives by sender. */
+static int atall_event(const struct atall_draft *draft, int by, int rank, const int *got,
+                       int before)
+{
+    int p = draft->plan.ranks;
+    if (by == ATALL_BY_RECEIVER)
+        return before % p == rank ? got[before / p] : -1;
+    return before / p == rank ? draft->place[before] : -1;
+}
+
+/* Note the tokens of one rank; arrays are large enough and zero. */
+static void atall_note_tokens(const struct atall_draft *draft, const struct atall_order *order,
+                              int by, int rank, const int *got, struct atall_tokens *tokens)
+{
+    int p = draft->plan.ranks, *release = tokens->release;
+    for (int i = 0; i < order->count; i++) { /* how many tokens each event sends */
+        int event = atall_event(draft, by, rank, got, order->before[i]);
+        if (event >= 0)
+            release[event + 1]++;
+    }
+    for (int i = 0; i < p - 1; i++)
+        release[i + 1] += release[i];
+    for (int i = order->count - 1; i >= 0; i--) {
+        int before = order->before[i], after = order->after[i];
+        int event = atall_event(draft, by, rank, got, before);
+        if (after / p == rank) {
+            tokens->waits[draft->place[after]]++;
+            if (event < 0) {
+                tokens->from[tokens->count] = by == ATALL_BY_RECEIVER ? before % p : before / p;
+                tokens->allows[tokens->count++] = draft->place[after];
+            }
+        }
+        if (event >= 0) { /* filled from the back; waiting counts what is there */
+            int at = release[event + 1] - 1 - tokens->waiting[event]++;
+            tokens->to[at] = after / p;
+            tokens->tag[at] = draft->place[after];
+        }
+    }
+}
+
+/* Take a number of ints from room. */
+static int *atall_take(int **room, size_t count)
+{
+    int *taken = *room;
+    *room += count;
+    return taken;
+}
+
+/* Note a rank's sends and receives by phase, and which number each receive has. */
+static void atall_note_messages(const struct atall_draft *draft, int rank, int *got,
+                                struct atall_schedule *schedule)
+{
+    int p = draft->plan.ranks, sends = 0, receives = 0;
+    for (int i = 0; i < p * (p - 1); i++) {
+        int message = draft->sequence[i], from = message / p, to = message % p;
+        if (from == rank) {
+            schedule->send_phase[sends] = draft->plan.phase[message];
+            schedule->to[sends++] = to;
+        }
+        if (to == rank) {
+            got[from] = receives;
+            schedule->receive_phase[receives] = draft->plan.phase[message];
+            schedule->from[receives++] = from;
+        }
+    }
+}
+
+/* How many tokens of an order a rank receives, and sends in either way. */
+struct atall_counts {
+    size_t in, out[ATALL_BY];
+};
+
+static struct atall_counts atall_count_tokens(const struct atall_order *order, int p, int rank)
+{
+    struct atall_counts counts = { 0, { 0, 0 } };
+    for (int i = 0; i < order->count; i++) {
+        counts.in += order->after[i] / p == rank;
+        counts.out[ATALL_BY_RECEIVER] += order->before[i] % p == rank;
+        counts.out[ATALL_BY_SENDER] += order->before[i] / p == rank;
+    }
+    return counts;
+}
+
+/* One rank's part of a draft, in one piece of memory that begins at `to`. */
+static bool atall_make_schedule(const struct atall_draft *draft, int rank,
+                                struct atall_schedule *schedule)
+{
+    int p = draft->plan.ranks;
+    size_t peers = (size_t)p - 1, ints = 4 * peers + (size_t)p, most = 0;
+    struct atall_counts counts[ATALL_MOST_DEPTH];
+    for (int d = 0; d < ATALL_MOST_DEPTH; d++) {
+        counts[d] = atall_count_tokens(&draft->order[d], p, rank);
+        for (int by = 0; by < ATALL_BY; by++) {
+            size_t tokens = counts[d].in + counts[d].out[by];
+            ints += 3 * peers + 1 + 2 * tokens;
+            most = tokens > most ? tokens : most;
+        }
+    }
+    int *room = (int *)calloc(ints, sizeof(int));
+    if (!room)
+        return false;
+    schedule->phases = draft->plan.phases;
+    schedule->least = draft->plan.least;
+    schedule->peers = p - 1;
+    schedule->requests = (int)(2 * ATALL_MOST_PARTS * peers + most);
+    schedule->to = atall_take(&room, peers);
+    schedule->from = atall_take(&room, peers);
+    schedule->send_phase = atall_take(&room, peers);
+    schedule->receive_phase = atall_take(&room, peers);
+    int *got = atall_take(&room, (size_t)p);
+    atall_note_messages(draft, rank, got, schedule);
+    for (int d = 0; d < ATALL_MOST_DEPTH; d++)
+        for (int by = 0; by < ATALL_BY; by++) {
+            struct atall_tokens *tokens = &schedule->tokens[d][by];
+            tokens->count = 0;
+            tokens->waits = atall_take(&room, peers);
+            tokens->waiting = atall_take(&room, peers);
+            tokens->release = atall_take(&room, peers + 1);
+            tokens->from = atall_take(&room, counts[d].in);
+            tokens->allows = atall_take(&room, counts[d].in);
+            tokens->to = atall_take(&room, counts[d].out[by]);
+            tokens->tag = atall_take(&room, counts[d].out[by]);
+            atall_note_tokens(draft, &draft->order[d], by, rank, got, tokens);
+        }
+    return true;
+}
+
+/* ---- the cluster's tree and who is where ------------------------------------------------- */
+
+/* The tree for which this file was made. Hosts are known by a hash of their names, without
+ * domains unless two are the same then. */
+/* clang-format off */
+static const struct atall_node atall_tree[] = {
+    { -1, 1 },
+    { 0, 2 },
+    { 0, 2 },
+    { 1, 1 },
+    { 1, 1 },
+    { 2, 1 },
+    { 2, 1 },
+};
+
+/* The host of each node; 0: a switch. */
+static const uint64_t atall_hosts[] = {
+    0,
+    0,
+    0,
+    UINT64_C(0x08b37b07b558d4c0),
+    UINT64_C(0x08b37e07b558d9d9),
+    UINT64_C(0x08b37d07b558d826),
+    UINT64_C(0x08b38007b558dd3f),
+};
+/* clang-format on */
+
+enum { ATALL_NODES = sizeof atall_tree / sizeof atall_tree[0] };
+
+/* The node of each rank; false if one is on a host that the tree does not have. All ranks learn
+ * the same. */
+static int atall_find_homes(MPI_Comm comm, int ranks, int *home, bool *all_known)
+{
+    int node = 0;
+    uint64_t whole, part;
+    ATALL_TRY(atall_hash_host(&whole, &part));
+    for (int i = 0; i < ATALL_NODES; i++)
+        if (atall_hosts[i] == whole || atall_hosts[i] == part)
+            node = i;
+    ATALL_TRY(PMPI_Allgather(&node, 1, MPI_INT, home, 1, MPI_INT, comm));
+    *all_known = true;
+    for (int r = 0; r < ranks; r++)
+        *all_known = *all_known && home[r] > 0;
+    return MPI_SUCCESS;
+}
+
+/*
+ * Two rankings, which number the ranks switch after switch, or taking one from each switch in turn:
+ * first the rank of each number in both, then the number of each rank. NULL without memory.
+ */
+static int *atall_make_rankings(const int *home, int ranks)
+{
+    int count = 0, *order = (int *)malloc(5 * (size_t)ranks * sizeof *order);
+    if (!order)
+        return NULL;
+    int *turns = order + ranks, *number = turns + ranks, *turn = number + 2 * ranks;
+    for (int above = 0; above < ATALL_NODES; above++) /* each switch, and its hosts in order */
+        for (int node = above + 1, first = count; node < ATALL_NODES; node++)
+            for (int r = 0; atall_tree[node].parent == above && r < ranks; r++)
+                if (home[r] == node) {
+                    turn[r] = count - first;
+                    order[count++] = r;
+                }
+    count = 0;
+    for (int t = 0; count < ranks; t++)
+        for (int i = 0; i < ranks; i++)
+            if (turn[order[i]] == t)
+                turns[count++] = order[i];
+    for (int i = 0; i < 2 * ranks; i++)
+        number[i / ranks * ranks + order[i]] = i % ranks;
+    return order;
+}
+
+/* ---- what algorithms call ---------------------------------------------------------------- */
+
+/* The rank that has a number in the ranking of a call. */
+static int atall_ranked(const struct atall_call *call, int number)
+{
+    return call->ranking ? call->ranking[number] : number;
+}
+
+/* Where the block for a peer begins. */
+static const char *atall_send_block(const struct atall_call *call, int to)
+{
+    return call->sendbuf + to * call->send_stride;
+}
+
+/* Where the block from a peer goes. */
+static char *atall_recv_block(const struct atall_call *call, int from)
+{
+    return call->recvbuf + from * call->recv_stride;
+}
+
+/* Start sending a peer its block. */
+static int atall_isend(const struct atall_call *call, int to, MPI_Request *request)
+{
+    return PMPI_Isend(atall_send_block(call, to), call->sendcount, call->sendtype, to,
+                      ATALL_TAG_BLOCK, call->comm, request);
+}
+
+/* Start receiving the block of a peer. */
+static int atall_irecv(const struct atall_call *call, int from, MPI_Request *request)
+{
+    return PMPI_Irecv(atall_recv_block(call, from), call->recvcount, call->recvtype, from,
+                      ATALL_TAG_BLOCK, call->comm, request);
+}
+
+/* Send one peer its block while receiving that of another, which may be the same; both by their
+ * numbers in the ranking. */
+static int atall_exchange(const struct atall_call *call, int to_number, int from_number)
+{
+    int to = atall_ranked(call, to_number), from = atall_ranked(call, from_number);
+    return PMPI_Sendrecv(atall_send_block(call, to), call->sendcount, call->sendtype, to,
+                         ATALL_TAG_BLOCK, atall_recv_block(call, from), call->recvcount,
+                         call->recvtype, from, ATALL_TAG_BLOCK, call->comm, MPI_STATUS_IGNORE);
+}
+
+/* Light synchronisation: allow one rank to send to us, and wait until another allows us; both by
+ * their numbers in the ranking. */
+static int atall_token(const struct atall_call *call, int next_from, int next_to)
+{
+    return PMPI_Sendrecv(NULL, 0, MPI_BYTE, atall_ranked(call, next_from), ATALL_TAG_TOKEN, NULL, 0,
+                         MPI_BYTE, atall_ranked(call, next_to), ATALL_TAG_TOKEN, call->comm,
+                         MPI_STATUS_IGNORE);
+}
+
+/* Write the block for a peer as block_bytes contiguous bytes. */
+static int atall_pack(const struct atall_call *call, int to, char *bytes)
+{
+    int position = 0;
+    if (!call->send_plain)
+        return PMPI_Pack(atall_send_block(call, to), call->sendcount, call->sendtype, bytes,
+                         (int)call->block_bytes, &position, call->comm);
+    memcpy(bytes, atall_send_block(call, to), call->block_bytes);
+    return MPI_SUCCESS;
+}
+
+/* Read the block of a peer from block_bytes contiguous bytes. */
+static int atall_unpack(const struct atall_call *call, const char *bytes, int from)
+{
+    int position = 0;
+    if (!call->recv_plain)
+        return PMPI_Unpack(bytes, (int)call->block_bytes, &position, atall_recv_block(call, from),
+                           call->recvcount, call->recvtype, call->comm);
+    memcpy(atall_recv_block(call, from), bytes, call->block_bytes);
+    return MPI_SUCCESS;
+}
+
+/* Copy the block that a rank has for itself. */
+static int atall_copy_own(const struct atall_call *call)
+{
+    const char *from = atall_send_block(call, call->rank);
+    char *to = atall_recv_block(call, call->rank);
+    if (call->send_plain && call->recv_plain) {
+        memcpy(to, from, call->block_bytes);
+        return MPI_SUCCESS;
+    }
+    return PMPI_Sendrecv(from, call->sendcount, call->sendtype, call->rank, ATALL_TAG_OWN, to,
+                         call->recvcount, call->recvtype, call->rank, ATALL_TAG_OWN, call->comm,
+                         MPI_STATUS_IGNORE);
+}
+
+/* Start receiving the i-th token; its tag says for which of our sends it is. */
+static int atall_await_token(const struct atall_call *call, const struct atall_tokens *tokens,
+                             int i, MPI_Request *request)
+{
+    return PMPI_Irecv(NULL, 0, MPI_BYTE, tokens->from[i], ATALL_TAG_PHASE + tokens->allows[i],
+                      call->comm, request);
+}
+
+/* Our i-th receive is there, or our i-th send gone: let go what waited for it. */
+static int atall_release(const struct atall_call *call, const struct atall_tokens *tokens, int i,
+                         MPI_Request *requests, int *last)
+{
+    for (int t = tokens->release[i]; t < tokens->release[i + 1]; t++)
+        if (tokens->to[t] == call->rank)
+            tokens->waiting[tokens->tag[t]]--;
+        else
+            ATALL_TRY(PMPI_Isend(NULL, 0, MPI_BYTE, tokens->to[t], ATALL_TAG_PHASE + tokens->tag[t],
+                                 call->comm, &requests[(*last)++]));
+    return MPI_SUCCESS;
+}
+
+/* Whether all that a rank receives in earlier phases than its i-th send's has arrived; at a depth
+ * of 2 the one just before may be under way. */
+static bool atall_is_due(const struct atall_schedule *schedule, int depth, int i, int arrived)
+{
+    return arrived == schedule->peers ||
+           schedule->receive_phase[arrived] > schedule->send_phase[i] - depth;
+}
+
+/* How blocks are cut: into parts of so many bytes, the last one with what is left. One part is the
+ * block as the user has it. All ranks cut alike. */
+struct atall_cut {
+    int parts;
+    size_t bytes;
+};
+
+static struct atall_cut atall_cut_blocks(const struct atall_call *call)
+{
+    const size_t n = call->block_bytes, least = (n - 1) / ATALL_MOST_PARTS + 1;
+    size_t bytes = (size_t)call->values.segment;
+    if (bytes == 0 || bytes >= n || !call->has_scratch)
+        return (struct atall_cut){ 1, n };
+    bytes = bytes > least ? bytes : least;
+    return (struct atall_cut){ (int)((n - 1) / bytes + 1), bytes };
+}
+
+/* Bytes of the i-th part. */
+static int atall_part_bytes(const struct atall_call *call, const struct atall_cut *cut, int i)
+{
+    return (int)(i < cut->parts - 1 ? cut->bytes : call->block_bytes - i * cut->bytes);
+}
+
+/* Start sending a peer its block in parts. The last but one, at whose end the message counts as
+ * gone, is request `key`; the others come last. Types that are not plain are packed. */
+static int atall_start_send(const struct atall_call *call, const struct atall_cut *cut, int to,
+                            MPI_Request *requests, int key, int *last)
+{
+    const char *bytes = atall_send_block(call, to);
+    if (cut->parts == 1)
+        return atall_isend(call, to, &requests[key]);
+    if (!call->send_plain) {
+        char *packed = call->scratch + to * call->block_bytes;
+        ATALL_TRY(atall_pack(call, to, packed));
+        bytes = packed;
+    }
+    for (int i = 0; i < cut->parts; i++)
+        ATALL_TRY(PMPI_Isend(bytes + i * cut->bytes, atall_part_bytes(call, cut, i), MPI_BYTE, to,
+                             ATALL_TAG_BLOCK, call->comm,
+                             &requests[i == cut->parts - 2 ? key : (*last)++]));
+    return MPI_SUCCESS;
+}
+
+/* Start receiving the block of a peer in parts; the last but one is request `key`. */
+static int atall_start_receive(const struct atall_call *call, const struct atall_cut *cut, int from,
+                               MPI_Request *requests, int key, int *last)
+{
+    char *bytes = atall_recv_block(call, from);
+    if (cut->parts == 1)
+        return atall_irecv(call, from, &requests[key]);
+    if (!call->recv_plain)
+        bytes = call->scratch + (call->ranks + from) * call->block_bytes;
+    for (int i = 0; i < cut->parts; i++)
+        ATALL_TRY(PMPI_Irecv(bytes + i * cut->bytes, atall_part_bytes(call, cut, i), MPI_BYTE, from,
+                             ATALL_TAG_BLOCK, call->comm,
+                             &requests[i == cut->parts - 2 ? key : (*last)++]));
+    return MPI_SUCCESS;
+}
+
+/* Read what arrived in parts and is not plain. */
+static int atall_unpack_parts(const struct atall_call *call, const struct atall_cut *cut)
+{
+    for (int from = 0; from < call->ranks && cut->parts > 1 && !call->recv_plain; from++)
+        if (from != call->rank)
+            ATALL_TRY(
+                atall_unpack(call, call->scratch + (call->ranks + from) * call->block_bytes, from));
+    return MPI_SUCCESS;
+}
+
+/* The base of the lowest digit: its own, if the row gives it one. */
+static long atall_lowest_base(const struct atall_call *call)
+{
+    return call->values.first > 1 ? call->values.first : call->values.radix;
+}
+
+/* The number at a distance from another, negative: behind it. Digit by digit, without carry, if the
+ * row wants a mesh and the digits just reach the number of ranks; else round the ring. */
+static int atall_ahead(const struct atall_call *call, int number, long distance)
+{
+    const int p = call->ranks;
+    const long radix = call->values.radix, lowest = atall_lowest_base(call);
+    const long away = distance < 0 ? -distance : distance;
+    int found = 0;
+    long top = 1;
+    for (long base = lowest; top * base < p; base = radix)
+        top *= base;
+    if (call->values.hops != ATALL_HOPS_MESH || p % top != 0)
+        return (int)((number + distance + p) % p);
+    for (long place = 1, base = lowest; place < p; place *= base, base = radix) {
+        long side = place == top ? p / top : base, step = away / place % base;
+        long digit = number / place % base + (distance < 0 ? side - step : step);
+        found += (int)(digit % side * place);
+    }
+    return found;
+}
+
+/* The numbers below p that have the digit hop / place at that place; returns how many. */
+static int atall_pick_digit(int p, long base, long place, long hop, int *picked)
+{
+    int count = 0;
+    for (int i = 0; i < p; i++)
+        if (i / place % base == hop / place)
+            picked[count++] = i;
+    return count;
+}
+
+static bool atall_on_tree(const struct atall_place *place)
+{
+    return place->on_tree;
+}
+
+/* ---- the algorithms -------------------------------------------------------------------- */
+
+/* The library's own algorithm, which serves where nothing measured was faster. */
+static int atall_native(const struct atall_call *call)
+{
+    return atall_library(call->sendbuf, call->sendcount, call->sendtype, call->recvbuf,
+                         call->recvcount, call->recvtype, call->comm);
+}
+
+/*
+ * Ring: in step i every rank sends to rank + i and receives from rank - i, so that no receiver
+ * has two senders while all are in the same step.
+ * Light synchronisation: a rank that has received in one step sends a token to its sender of
+ * the next, which waits for it, so that steps do not overlap at a receiver.
+ * Faraj and Yuan 4.2. Cost: (p-1)*(alpha + n*beta) + (p-2)*delta_l + gamma.
+ */
+static int atall_ring_light(const struct atall_call *call)
+{
+    const int p = call->ranks, own = call->number;
+    ATALL_TRY(atall_copy_own(call));
+    for (int step = 1; step < p; step++) {
+        ATALL_TRY(atall_exchange(call, (own + step) % p, (own - step + p) % p));
+        if (step < p - 1)
+            ATALL_TRY(atall_token(call, (own - step - 1 + p) % p, (own + step + 1) % p));
+    }
+    return MPI_SUCCESS;
+}
+
+/*
+ * Bruck: a block for the rank at distance d travels in as many hops as d has digits other than
+ * zero, in base radix. All blocks that share a digit go in one message, so few messages carry
+ * the data several times: for small blocks. The lowest digit may have a base of its own. In a mesh,
+ * with hops along its dimensions, radix 2 is the hypercube.
+ * Faraj and Yuan 4.1; Thakur, Rabenseifner and Gropp 4.3; Liu, Wang and Prasanna, A3.
+ * Cost: (first-1)*(alpha + p/first*n*beta) + (first > 1)*theta +
+ * digits(p/first, radix)*((radix-1)*(alpha + p/radix*n*beta) + theta) -
+ * theta + gamma.
+ */
+static int atall_bruck(const struct atall_call *call)
+{
+    const int p = call->ranks, own = call->number;
+    const long radix = call->values.radix, lowest = atall_lowest_base(call);
+    const size_t n = call->block_bytes;
+    int *picked = (int *)(void *)call->scratch;
+    char *blocks = call->scratch + p * sizeof *picked, *packed = blocks + p * n;
+    char *arrived = packed + p * n;
+
+    for (int i = 0; i < p; i++)
+        ATALL_TRY(atall_pack(call, atall_ranked(call, atall_ahead(call, own, i)), blocks + i * n));
+    for (long place = 1, base = lowest; place < p; place *= base, base = radix) {
+        int posted = 0, at = 0, count;
+        for (long hop = place; hop < p && hop < place * base; hop += place, at += count) {
+            int to = atall_ranked(call, atall_ahead(call, own, hop));
+            int from = atall_ranked(call, atall_ahead(call, own, -hop));
+            count = atall_pick_digit(p, base, place, hop, picked);
+            ATALL_TRY(PMPI_Irecv(arrived + at * n, (int)(count * n), MPI_BYTE, from,
+                                 ATALL_TAG_BLOCK, call->comm, &call->requests[posted++]));
+            for (int i = 0; i < count; i++)
+                memcpy(packed + (at + i) * n, blocks + picked[i] * n, n);
+            ATALL_TRY(PMPI_Isend(packed + at * n, (int)(count * n), MPI_BYTE, to, ATALL_TAG_BLOCK,
+                                 call->comm, &call->requests[posted++]));
+        }
+        ATALL_TRY(PMPI_Waitall(posted, call->requests, MPI_STATUSES_IGNORE));
+        at = 0;
+        for (long hop = place; hop < p && hop < place * base; hop += place) {
+            count = atall_pick_digit(p, base, place, hop, picked);
+            for (int i = 0; i < count; i++)
+                memcpy(blocks + picked[i] * n, arrived + at++ * n, n);
+        }
+    }
+    for (int i = 0; i < p; i++)
+        ATALL_TRY(
+            atall_unpack(call, blocks + i * n, atall_ranked(call, atall_ahead(call, own, -i))));
+    return MPI_SUCCESS;
+}
+
+static size_t atall_bruck_memory(size_t p, size_t n, const struct atall_values *values)
+{
+    (void)values;
+    return 3 * p * n + 4 * p;
+}
+
+/*
+ * Phased: messages leave in the order of contention-free phases, as many as the busiest cable
+ * carries blocks.
+ * A message leaves when those before it on its cables have left: their senders say so by tokens
+ * of zero bytes. No rank waits for a phase as a whole, but each for what it must receive in
+ * earlier ones.
+ * Faraj and Yuan 4.2. Cost: phases*(alpha + n*beta + delta_l).
+ */
+static int atall_phased_sender(const struct atall_call *call)
+{
+    const struct atall_schedule *schedule = call->schedule;
+    const int peers = call->ranks - 1;
+    MPI_Request *requests = call->requests;
+    const int most = ATALL_MOST_DEPTH;
+    const int depth = call->values.depth < most ? call->values.depth : most;
+    const struct atall_tokens *tokens = &schedule->tokens[depth - 1][ATALL_BY_SENDER];
+    const struct atall_cut cut = atall_cut_blocks(call);
+    const int first_send = peers + tokens->count; /* receives and tokens come before */
+    const int watched = first_send + peers;
+    int next = 0, arrived = 0, index, *waiting = tokens->waiting, last = first_send + peers;
+
+    for (int i = 0; i < peers; i++) {
+        ATALL_TRY(atall_start_receive(call, &cut, schedule->from[i], requests, i, &last));
+        requests[first_send + i] = MPI_REQUEST_NULL;
+    }
+    for (int i = 0; i < tokens->count; i++)
+        ATALL_TRY(atall_await_token(call, tokens, i, &requests[peers + i]));
+    memcpy(waiting, tokens->waits, (size_t)peers * sizeof *waiting);
+    for (int done = 0; done < watched || next < peers; done++) {
+        while (arrived < peers && requests[arrived] == MPI_REQUEST_NULL)
+            arrived++;
+        for (; next < peers && !waiting[next] && atall_is_due(schedule, depth, next, arrived);
+             next++)
+            ATALL_TRY(atall_start_send(call, &cut, schedule->to[next], requests, first_send + next,
+                                       &last));
+        if (done >= watched)
+            break;
+        ATALL_TRY(PMPI_Waitany(watched, requests, &index, MPI_STATUS_IGNORE));
+        if (index >= peers && index < first_send)
+            waiting[tokens->allows[index - peers]]--;
+        else if (index >= first_send)
+            ATALL_TRY(atall_release(call, tokens, index - first_send, requests, &last));
+    }
+    ATALL_TRY(atall_copy_own(call));
+    ATALL_TRY(PMPI_Waitall(last - watched, requests + watched, MPI_STATUSES_IGNORE));
+    return atall_unpack_parts(call, &cut);
+}
+
+static size_t atall_phased_sender_memory(size_t p, size_t n, const struct atall_values *values)
+{
+    (void)values;
+    return 2 * p * n * (values->segment > 0);
+}
+
+struct atall_body {
+    const char *label;
+    int (*run)(const struct atall_call *call);
+    bool (*serves)(const struct atall_place *place); /* NULL: any communicator */
+    /* Bytes of scratch on p ranks for blocks of n; NULL: none. */
+    size_t (*memory)(size_t p, size_t n, const struct atall_values *values);
+    bool memory_is_optional; /* it works without, too */
+};
+
+enum {
+    ATALL_NATIVE,
+    ATALL_RING_LIGHT,
+    ATALL_BRUCK,
+    ATALL_PHASED_SENDER,
+    ATALL_BODIES
+};
+
+/* clang-format off */
+static const struct atall_body atall_bodies[ATALL_BODIES] = {
+    [ATALL_NATIVE] = { "native", atall_native, NULL, NULL, false },
+    [ATALL_RING_LIGHT] = { "ring(sync=light)", atall_ring_light, NULL, NULL, false },
+    [ATALL_BRUCK] = { "bruck", atall_bruck, NULL, atall_bruck_memory, false },
+    [ATALL_PHASED_SENDER] = { "phased(sync=sender)", atall_phased_sender, atall_on_tree, atall_phased_sender_memory, true },
+};
+/* clang-format on */
+
+/* ---- the tables ------------------------------------------------------------------------ */
+
+/* Up to this many bytes to each peer, this algorithm with these numbers. */
+struct atall_row {
+    size_t most;
+    int body;
+    struct atall_values values;
+    const char *label;
+};
+
+struct atall_table {
+    int ranks; /* for which it was measured; 0: untuned */
+    int rows;
+    const struct atall_row *row;
+};
+
+/* Measured on 8 ranks; for the numbers of ranks nearest to it that all its rows serve. */
+static const struct atall_row atall_rows_0[] = {
+    /* at 64 B: 1.02 (0.97-1.08) x bruck(radix=2), not distinguishable; 54 calls, 0
+     * retransmissions; a small block, where time is dilated 2 x; bruck(radix=2) led in the
+     * search, but not when that was confirmed */
+    { 181, ATALL_NATIVE, { 0 }, "native" },
+    /* at 1 KiB: 1.52 (1.40-1.61) x native and 1.20 (1.10-1.30) x gather_scatter; 30 calls, 0
+     * retransmissions; two modes, 1 and 1.4 ms; times on the scheduler's ticks; 3 more rounds
+     * were disturbed */
+    { 3000, ATALL_BRUCK, { .leaders = 1, .radix = 2 }, "bruck(radix=2,leaders=1)" },
+    /* at 64 KiB: 2.10 (1.90-2.40; with time-outs 5.30) x native and 1.30 (1.25-1.36) x
+     * ring(sync=light); 94% of the physical limit; 12 calls, 7 retransmissions */
+    { SIZE_MAX, ATALL_PHASED_SENDER, { .depth = 1 }, "phased(sync=sender,segment=0,depth=1)" },
+};
+
+/* Measured on 8 ranks; for any number of ranks. */
+static const struct atall_row atall_rows_1[] = {
+    /* not confirmed */
+    { 512, ATALL_NATIVE, { 0 }, "native" },
+    /* by hand */
+    { SIZE_MAX, ATALL_RING_LIGHT, { 0 }, "ring(sync=light)" },
+};
+
+static const struct atall_table atall_tables[] = {
+    { 8, 3, atall_rows_0 },
+    { 8, 2, atall_rows_1 },
+};
+
+enum { ATALL_TABLES = sizeof atall_tables / sizeof atall_tables[0] };
+
+/* Which file this is: all ranks of a communicator must have the same. */
+enum { ATALL_FILE_MARK = 417651911 };
+
+/* The same for people: atall-info finds it in every program and library with this file in it. */
+enum { ATALL_MARK = 10 };
+/* clang-format off */
+static const char atall_info[][85] = {
+    "@(#)atall tuned with MPICH 4.0.2, 8 ranks on 4 host(s); fingerprint 226fca38656496c6",
+    "@(#)atall table for 8 ranks:",
+    "@(#)atall   to 181 bytes: native",
+    "@(#)atall   to 3000 bytes: bruck(radix=2,leaders=1)",
+    "@(#)atall   beyond: phased(sync=sender,segment=0,depth=1)",
+    "@(#)atall table for 8 ranks:",
+    "@(#)atall   to 512 bytes: native",
+    "@(#)atall   beyond: ring(sync=light)",
+};
+/* clang-format on */
+
+static bool atall_body_serves(int body, const struct atall_place *place)
+{
+    return !atall_bodies[body].serves || atall_bodies[body].serves(place);
+}
+
+static bool atall_table_serves(const struct atall_table *table, const struct atall_place *place)
+{
+    for (int i = 0; i < table->rows; i++)
+        if (!atall_body_serves(table->row[i].body, place))
+            return false;
+    return true;
+}
+
+/* How far from the number of ranks a table was measured: 1 is exact. */
+static double atall_distance(const struct atall_table *table, int ranks)
+{
+    if (table->ranks == 0)
+        return INT_MAX;
+    return table->ranks > ranks ? (double)table->ranks / ranks : (double)ranks / table->ranks;
+}
+
+/* The nearest table all of whose rows serve a communicator; the last one serves any. */
+static const struct atall_table *atall_choose_table(const struct atall_place *place)
+{
+    const struct atall_table *best = &atall_tables[ATALL_TABLES - 1];
+    for (int i = ATALL_TABLES - 1; i >= 0; i--)
+        if (atall_table_serves(&atall_tables[i], place) &&
+            atall_distance(&atall_tables[i], place->ranks) <= atall_distance(best, place->ranks))
+            best = &atall_tables[i];
+    return best;
+}
+
+/* ---- forcing an algorithm by its label: name(parameter=value,...) ------------------------ */
+
+enum { ATALL_MOST_NUMBER = 999999999 };
+
+struct atall_number {
+    const char *name;
+    int least;
+    size_t offset;
+    const char *words; /* its values 0, 1, ... by name, each followed by a comma; or NULL */
+};
+
+/* clang-format off */
+static const struct atall_number atall_numbers[] = {
+    { "depth", 1, offsetof(struct atall_values, depth), NULL },
+    { "first", 1, offsetof(struct atall_values, first), NULL },
+    { "hops", 0, offsetof(struct atall_values, hops), "ring,mesh," },
+    { "leaders", 0, offsetof(struct atall_values, leaders), NULL },
+    { "radix", 2, offsetof(struct atall_values, radix), NULL },
+    { "ranking", 0, offsetof(struct atall_values, ranking), "index,switch,interleaved," },
+    { "segment", 0, offsetof(struct atall_values, segment), NULL },
+};
+
+/* The place of a word among those that a comma follows; -1: it is none of them. */
+static long atall_find_word(const char *words, const char *word, size_t length)
+{
+    for (long place = 0; *words; place++) {
+        size_t other = strcspn(words, ",");
+        if (other == length && strncmp(words, word, length) == 0)
+            return place;
+        words += other + 1;
+    }
+    return -1;
+}
+
+/* Take "name=value" if it is one of the numbers above. */
+static bool atall_take_number(const char *item, size_t length, struct atall_values *values)
+{
+    for (size_t i = 0; i < sizeof atall_numbers / sizeof atall_numbers[0]; i++) {
+        const struct atall_number *number = &atall_numbers[i];
+        size_t name = strlen(number->name);
+        char *end;
+        if (length <= name + 1 || strncmp(item, number->name, name) != 0 || item[name] != '=')
+            continue;
+        long value = strtol(item + name + 1, &end, 10);
+        if (number->words)
+            value = atall_find_word(number->words, item + name + 1, length - name - 1);
+        else if (end != item + length)
+            return false;
+        if (value < number->least || value > ATALL_MOST_NUMBER)
+            return false;
+        *(int *)((char *)values + number->offset) = (int)value;
+        return true;
+    }
+    return false;
+}
+
+/* Split a label into the algorithm, whose own label has no numbers, and the numbers; those that it
+ * leaves out are the least ones. */
+static bool atall_parse_label(const char *label, struct atall_row *row)
+{
+    char name[128] = "";
+    size_t used = strcspn(label, "(");
+    const char *item = label + used;
+    if (strlen(label) >= sizeof name - 2)
+        return false;
+    for (size_t i = 0; i < sizeof atall_numbers / sizeof atall_numbers[0]; i++)
+        *(int *)((char *)&row->values + atall_numbers[i].offset) = atall_numbers[i].least;
+    memcpy(name, label, used);
+    for (char separator = '('; *item == '(' || *item == ',';) {
+        size_t length = strcspn(++item, ",)");
+        if (!atall_take_number(item, length, &row->values)) {
+            name[used++] = separator;
+            memcpy(name + used, item, length);
+            used += length;
+            separator = ',';
+        }
+        item += length;
+    }
+    if (strcmp(item, strchr(label, '(') ? ")" : "") != 0)
+        return false;
+    if (strchr(name, '('))
+        name[used] = ')';
+    for (row->body = 0; row->body < ATALL_BODIES; row->body++)
+        if (strcmp(name, atall_bodies[row->body].label) == 0)
+            return true;
+    return false;
+}
+
+/* ---- several ranks on a host --------------------------------------------------------------- */
+
+/*
+ * A row with leaders: the ranks of a host hand their blocks to some of them, which exchange fewer
+ * and larger messages between hosts. Of L leaders the l-th takes all that is for the ranks l,
+ * l + L, ... of each host. The row's algorithm serves between the hosts, among the ranks that stand
+ * at the same place on their hosts.
+ */
+struct atall_hosts {
+    int host, place; /* of this rank: its host's number, its own among the host's */
+    int *member;     /* the rank at [host * each + place] */
+    struct atall_state *across;
+};
+
+/* Ranks of a host whom one leader serves. */
+static int atall_share(const struct atall_place *place, int leaders)
+{
+    return leaders < place->each ? (place->each + leaders - 1) / leaders : 1;
+}
+
+/* Whether a row's algorithm runs between hosts: where each has as many ranks as the others. */
+static bool atall_is_led(const struct atall_place *place, const struct atall_values *values)
+{
+    return values->leaders > 0 && place->each > 1;
+}
+
+/* Bytes that a leader has for each host, for blocks of n. */
+static size_t atall_host_block(const struct atall_place *place, const struct atall_values *values,
+                               size_t n)
+{
+    return (size_t)place->each * (size_t)atall_share(place, values->leaders) * n;
+}
+
+/* Bytes of scratch beside those of the algorithm: one part for each leader, two of a leader's. */
+static size_t atall_host_scratch(const struct atall_place *place,
+                                 const struct atall_values *values, size_t n)
+{
+    const int leaders = values->leaders < place->each ? values->leaders : place->each;
+    size_t packet = (size_t)place->hosts * (size_t)atall_share(place, leaders) * n;
+    return ((size_t)(leaders + 2 * place->each) * packet + 63) / 64 * 64;
+}
+
+/* ---- what is kept with the process -------------------------------------------------------- */
+
+/* Calls of one kind: as many ranks, as many bytes to each peer, served alike. */
+struct atall_count {
+    struct atall_count *next;
+    int ranks;
+    size_t block_bytes;
+    const char *served_by; /* a row's label, or why the library's own routine */
+    long long calls;
+    double seconds;
+};
+
+/* Made by the first call; MPI_Finalize frees it, through an attribute of MPI_COMM_SELF. */
+struct atall_process {
+    int key;           /* of the attribute that holds a communicator's state */
+    int verbose;       /* ATALL_VERBOSE; 0 where it is not set, -1 where it is 0 */
+    const char *stats; /* ATALL_STATS: NULL, "1" for standard error, or a file's name */
+    atomic_flag busy;  /* guards what follows */
+    struct atall_state *served, *gone; /* all in use; the last one that was freed */
+    int served_count;
+    int number; /* of the next communicator of which this is rank 0; hardly another has it */
+    struct atall_count *counts;
+};
+
+/* The only variable that changes; several threads may make the first call. MPI_Finalize has it point
+ * to what stands for the end: MPI_COMM_SELF takes no more attributes then. */
+static _Atomic(struct atall_process *) atall_process;
+static struct atall_process atall_ended;
+
+static void atall_lock(struct atall_process *process)
+{
+    while (atomic_flag_test_and_set_explicit(&process->busy, memory_order_acquire))
+        ;
+}
+
+static void atall_unlock(struct atall_process *process)
+{
+    atomic_flag_clear_explicit(&process->busy, memory_order_release);
+}
+
+/* ---- statistics: what the program called ---------------------------------------------------- */
+
+/* Add one call to those of its kind; without memory for a new kind it goes uncounted. */
+static void atall_count_call(struct atall_process *process, int ranks, size_t block_bytes,
+                             const char *served_by, double seconds)
+{
+    struct atall_count **end = &process->counts, *count;
+    atall_lock(process);
+    while ((count = *end) && (count->ranks != ranks || count->block_bytes != block_bytes ||
+                              strcmp(count->served_by, served_by) != 0))
+        end = &count->next;
+    if (!count && (count = (struct atall_count *)malloc(sizeof *count))) {
+        *count = (struct atall_count){ NULL, ranks, block_bytes, served_by, 0, 0.0 };
+        *end = count;
+    }
+    if (count) {
+        count->calls++;
+        count->seconds += seconds;
+    }
+    atall_unlock(process);
+}
+
+/* Rank 0 prints what it counted. */
+static void atall_print_counts(const struct atall_process *process)
+{
+    int rank = 0;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank != 0)
+        return;
+    bool to_file = strcmp(process->stats, "1") != 0;
+    FILE *file = to_file ? fopen(process->stats, "w") : stderr;
+    if (!file) {
+        fprintf(stderr, "ATALL: cannot write ATALL_STATS=%s\n", process->stats);
+        return;
+    }
+    fprintf(file, "# ATALL: rank 0's calls of MPI_Alltoall\n"
+                  "# ranks bytes-to-each-peer calls seconds served-by\n");
+    for (const struct atall_count *count = process->counts; count; count = count->next)
+        fprintf(file, "%d %zu %lld %.6f %s\n", count->ranks, count->block_bytes, count->calls,
+                count->seconds, count->served_by);
+    if (to_file && fclose(file) != 0)
+        fprintf(stderr, "ATALL: cannot write ATALL_STATS=%s\n", process->stats);
+}
+
+/* ---- what is kept with a communicator ---------------------------------------------------- */
+
+/* What a call must know of a datatype. */
+struct atall_type {
+    MPI_Datatype type;
+    MPI_Count size;
+    MPI_Aint extent;
+    bool plain; /* elements lie in memory one after the other as they do in a message */
+};
+
+struct atall_state {
+    const char *unserved; /* why the library's own routine has all calls; NULL: it has not */
+    MPI_Comm comm;        /* of the user's group, for our messages */
+    int rank;
+    struct atall_place place;
+    int rows;
+    const struct atall_row *row;
+    struct atall_row forced; /* the only row when ATALL_FORCE is set */
+    MPI_Request *requests;
+    char *scratch;
+    size_t scratch_bytes; /* the same on all ranks */
+    char *copy;           /* of what is sent in place, obtained when that is asked for */
+    size_t copy_bytes;    /* the same on all ranks */
+    struct atall_type seen; /* the last plain one */
+    struct atall_state *next, **link; /* among those of the process */
+    struct atall_schedule schedule;
+    int *rankings; /* two of them: the rank of each number; then the number of each rank */
+    struct atall_hosts hosts;
+};
+
+enum {
+    ATALL_SCRATCH_BLOCK = 1048576, /* scratch is kept for blocks up to this */
+    ATALL_SCRATCH_MOST = 67108864,   /* and is never larger than this */
+    ATALL_MOST_SERVED = 400 /* communicators: a library may have no more than 2048 */
+};
+
+/* Stand for communicators whose calls are the library's own. */
+static struct atall_state atall_between_groups = { .unserved = "an inter-communicator" };
+static struct atall_state atall_disabled = { .unserved = "ATALL_DISABLE" };
+static struct atall_state atall_too_many = { .unserved = "too many communicators" };
+static struct atall_state atall_no_memory = { .unserved = "no memory" };
+static struct atall_state atall_other_file = { .unserved = "another file on some ranks" };
+
+/* Bytes of scratch that a row wants for blocks of n. */
+static size_t atall_wanted(const struct atall_place *place, const struct atall_row *row, size_t n)
+{
+    const struct atall_body *body = &atall_bodies[row->body];
+    size_t ranks = (size_t)place->ranks, bytes = 0;
+    if (atall_is_led(place, &row->values)) {
+        bytes = atall_host_scratch(place, &row->values, n);
+        n = atall_host_block(place, &row->values, n);
+        ranks = (size_t)place->hosts;
+    }
+    return bytes + (body->memory ? body->memory(ranks, n, &row->values) : 0);
+}
+
+/* Bytes that a row gets as scratch; more is refused to it at the call, on all ranks alike. */
+static size_t atall_row_scratch(const struct atall_place *place, const struct atall_row *row)
+{
+    size_t n = row->most < ATALL_SCRATCH_BLOCK ? row->most : ATALL_SCRATCH_BLOCK;
+    size_t bytes = atall_wanted(place, row, n);
+    return bytes < ATALL_SCRATCH_MOST ? bytes : ATALL_SCRATCH_MOST;
+}
+
+/* Free what a state has, but not itself. */
+static void atall_empty_state(struct atall_state *state)
+{
+    if (state->comm != MPI_COMM_NULL)
+        PMPI_Comm_free(&state->comm);
+    free(state->requests);
+    free(state->scratch);
+    free(state->copy);
+    free(state->schedule.to); /* the whole of it */
+    free(state->rankings);
+    free(state->hosts.member);
+    if (state->hosts.across)
+        atall_empty_state(state->hosts.across);
+    free(state->hosts.across);
+}
+
+/* Called by MPI when the user's communicator is freed. Once the process has ended nothing is left.
+ * MPICH 3 still finds the state in the user's own delete callbacks: the last one stays for them. */
+static int atall_delete_state(MPI_Comm comm, int key, void *value, void *extra)
+{
+    struct atall_state *state = (struct atall_state *)value;
+    struct atall_process *process = atomic_load(&atall_process);
+    struct atall_state *before;
+    (void)comm, (void)key, (void)extra;
+    if (process == &atall_ended || state->unserved)
+        return MPI_SUCCESS;
+    atall_lock(process);
+    *state->link = state->next;
+    if (state->next)
+        state->next->link = state->link;
+    process->served_count--;
+    before = process->gone;
+    process->gone = state;
+    atall_unlock(process);
+    atall_empty_state(state);
+    state->unserved = "being freed";
+    free(before);
+    return MPI_SUCCESS;
+}
+
+/* Say which table serves a communicator; in more words, what all tables say. */
+static void atall_announce(const struct atall_state *state, const struct atall_table *table,
+                           int verbose)
+{
+    if (verbose < 1)
+        return;
+    fprintf(stderr, "ATALL: communicator of %d ranks: ", state->place.ranks);
+    if (state->row == &state->forced)
+        fprintf(stderr, "forced %s\n", state->forced.label);
+    else if (table->ranks)
+        fprintf(stderr, "table for %d ranks\n", table->ranks);
+    else
+        fprintf(stderr, "untuned table\n");
+    for (size_t i = 0; verbose > 1 && i < sizeof atall_info / sizeof atall_info[0]; i++)
+        fprintf(stderr, "ATALL:   %s\n", atall_info[i] + ATALL_MARK);
+}
+
+/* Rank 0 reads ATALL_FORCE for all, since only it is sure to have the user's environment. */
+static int atall_choose_rows(struct atall_state *state, const struct atall_process *process)
+{
+    const struct atall_table *table = atall_choose_table(&state->place);
+    const char *label = getenv("ATALL_FORCE");
+    struct atall_row *forced = &state->forced;
+    int is_forced = 0;
+
+    state->row = table->row;
+    state->rows = table->rows;
+    if (state->rank == 0 && label && *label) {
+        is_forced =
+            atall_parse_label(label, forced) && atall_body_serves(forced->body, &state->place);
+        if (!is_forced && process->verbose >= 0)
+            fprintf(stderr, "ATALL: ATALL_FORCE=%s ignored: not here, or not for these %d ranks\n",
+                    label, state->place.ranks);
+    }
+    ATALL_TRY(PMPI_Bcast(&is_forced, 1, MPI_INT, 0, state->comm));
+    if (is_forced) {
+        ATALL_TRY(PMPI_Bcast(forced, (int)sizeof *forced, MPI_BYTE, 0, state->comm));
+        forced->most = SIZE_MAX;
+        forced->label = atall_bodies[forced->body].label;
+        state->row = forced;
+        state->rows = 1;
+    }
+    if (state->rank == 0)
+        atall_announce(state, table, process->verbose);
+    return MPI_SUCCESS;
+}
+
+static bool atall_obtain_requests(struct atall_state *state)
+{
+    int requests = 2 * ATALL_MOST_PARTS;
+    if (requests < 2 * state->place.ranks)
+        requests = 2 * state->place.ranks;
+    if (requests < state->schedule.requests)
+        requests = state->schedule.requests;
+    state->requests = (MPI_Request *)malloc((size_t)requests * sizeof(MPI_Request));
+    return state->requests != NULL;
+}
+
+/* Obtain memory and agree on what all ranks have; 0 in *served if some rank has too little. */
+static int atall_obtain_memory(struct atall_state *state, int *served)
+{
+    size_t most = 0;
+    int have[2];
+    for (int i = 0; i < state->rows; i++) {
+        size_t bytes = atall_row_scratch(&state->place, &state->row[i]);
+        most = bytes > most ? bytes : most;
+    }
+    have[0] = atall_obtain_requests(state);
+    state->scratch = most ? (char *)malloc(most) : NULL;
+    have[1] = state->scratch != NULL;
+    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, have, 2, MPI_INT, MPI_MIN, state->comm));
+    *served = have[0];
+    state->scratch_bytes = have[1] ? most : 0;
+    return MPI_SUCCESS;
+}
+
+/* Make a communicator of the user's group: MPI_Comm_dup would run the user's attribute callbacks. The
+ * user's error handler must not hear of a failure. In MPI 4 ours is given; before that it takes the
+ * place of the user's for as long as this lasts. `number` tells what several threads make apart. */
+static bool atall_create_comm(MPI_Comm user, MPI_Group group, int number, MPI_Comm *comm)
+{
+    MPI_Errhandler handler;
+#if MPI_VERSION >= 4
+    if (ATALL_IS_MPI_4) {
+        char name[32];
+        snprintf(name, sizeof name, "alltoall.c %d", number);
+        return PMPI_Comm_create_from_group(group, name, MPI_INFO_NULL, MPI_ERRORS_RETURN, comm) ==
+               MPI_SUCCESS;
+    }
+#endif
+    (void)number;
+    if (PMPI_Comm_get_errhandler(user, &handler) != MPI_SUCCESS)
+        return false;
+    PMPI_Comm_set_errhandler(user, MPI_ERRORS_RETURN);
+    bool made = PMPI_Comm_create(user, group, comm) == MPI_SUCCESS;
+    PMPI_Comm_set_errhandler(user, handler);
+    PMPI_Errhandler_free(&handler);
+    return made;
+}
+
+/* The private communicator; MPI_COMM_NULL on all ranks where one cannot have it. */
+static int atall_make_comm(MPI_Comm user, int number, MPI_Comm *comm)
+{
+    MPI_Group group;
+    int made;
+    ATALL_TRY(PMPI_Comm_group(user, &group));
+    made = atall_create_comm(user, group, number, comm) && *comm != MPI_COMM_NULL;
+    PMPI_Group_free(&group);
+    if (!made)
+        *comm = MPI_COMM_NULL;
+    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &made, 1, MPI_INT, MPI_MIN, user));
+    if (made)
+        return PMPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+    return *comm == MPI_COMM_NULL ? MPI_SUCCESS : PMPI_Comm_free(comm);
+}
+
+/* Called by MPI_Finalize, before anything else: print what was counted, free what is kept. */
+static int atall_finish(MPI_Comm comm, int key, void *value, void *extra)
+{
+    struct atall_process *process = (struct atall_process *)value;
+    (void)comm, (void)extra;
+    if (process->stats)
+        atall_print_counts(process);
+    atomic_store(&atall_process, &atall_ended);
+    while (process->served) {
+        struct atall_state *state = process->served;
+        process->served = state->next;
+        atall_empty_state(state);
+        free(state);
+    }
+    free(process->gone);
+    while (process->counts) {
+        struct atall_count *count = process->counts;
+        process->counts = count->next;
+        free(count);
+    }
+    PMPI_Comm_free_keyval(&process->key);
+    PMPI_Comm_free_keyval(&key);
+    free(process);
+    return MPI_SUCCESS;
+}
+
+/* Warn if another library is in use than the file was tuned with: it serves all the same. */
+static void atall_compare_library(void)
+{
+    static const char *const tuned[] = { "MPICH", "4.0.2",  };
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length, rank;
+    PMPI_Get_library_version(text, &length);
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (size_t i = 0; rank == 0 && i < sizeof tuned / sizeof tuned[0]; i++)
+        if (!strstr(text, tuned[i])) {
+            fprintf(stderr, "ATALL: %s; this is another MPI library, which is served all the same\n",
+                    atall_info[0] + ATALL_MARK);
+            return;
+        }
+}
+
+/* The first call of the process. Of several threads one keeps what it made. */
+static int atall_make_process(struct atall_process **made)
+{
+    struct atall_process *none = NULL;
+    struct atall_process *process = (struct atall_process *)calloc(1, sizeof *process);
+    const char *verbose = getenv("ATALL_VERBOSE"), *stats = getenv("ATALL_STATS");
+    int key;
+    *made = NULL;
+    if (!process)
+        return MPI_ERR_NO_MEM;
+    process->verbose = !verbose || !*verbose ? 0 : atoi(verbose) > 0 ? atoi(verbose) : -1;
+    process->stats = stats && *stats && strcmp(stats, "0") != 0 ? stats : NULL;
+    process->number = (int)((uint64_t)(PMPI_Wtime() * 1e6) % 0xffffff * 64);
+    atomic_flag_clear(&process->busy);
+    ATALL_TRY(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, atall_delete_state, &process->key,
+                                      NULL));
+    if (!atomic_compare_exchange_strong(&atall_process, &none, process)) {
+        PMPI_Comm_free_keyval(&process->key);
+        free(process);
+        *made = none;
+        return MPI_SUCCESS;
+    }
+    *made = process;
+    if (process->verbose >= 0)
+        atall_compare_library();
+    ATALL_TRY(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, atall_finish, &key, NULL));
+    return PMPI_Comm_set_attr(MPI_COMM_SELF, key, process);
+}
+
+/* Find who is where, plan for those, and keep this rank's part. Without memory for it somewhere
+ * all ranks do as if they were not on the tree. */
+static int atall_join_tree(struct atall_state *state)
+{
+    int ranks = state->place.ranks, planned, *home = (int *)malloc((size_t)ranks * sizeof *home);
+    bool known = false;
+    planned = home != NULL;
+    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &planned, 1, MPI_INT, MPI_MIN, state->comm));
+    if (planned)
+        ATALL_TRY(atall_find_homes(state->comm, ranks, home, &known));
+    if (known) {
+        struct atall_draft draft;
+        planned = atall_make_draft(atall_tree, ATALL_NODES, home, ranks, &draft);
+        if (planned) {
+            state->rankings = atall_make_rankings(home, ranks);
+            planned = state->rankings &&
+                      atall_make_schedule(&draft, state->rank, &state->schedule);
+            atall_free_draft(&draft);
+        }
+        ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &planned, 1, MPI_INT, MPI_MIN, state->comm));
+    }
+    free(home);
+    state->place.on_tree = known && planned;
+    return MPI_SUCCESS;
+}
+
+/* The number of each rank's host, in the order in which they come; how many hosts there are. */
+static int atall_number_hosts(const uint64_t *name, int ranks, int *host)
+{
+    int count = 0;
+    for (int r = 0; r < ranks; r++) {
+        int known = 0;
+        while (name[known] != name[r])
+            known++;
+        host[r] = known < r ? host[known] : count++;
+    }
+    return count;
+}
+
+/* Fill in who is where; false if hosts differ in their numbers of ranks, or have one each. */
+static bool atall_place_ranks(struct atall_state *state, const int *host, int count)
+{
+    const int ranks = state->place.ranks, each = ranks / count;
+    struct atall_hosts *hosts = &state->hosts;
+    if (each < 2 || count < 2 || each * count != ranks)
+        return false;
+    for (int h = 0; h < count; h++)
+        for (int r = 0, place = 0; r < ranks; r++) {
+            if (host[r] != h)
+                continue;
+            if (place == each)
+                return false;
+            if (r == state->rank) {
+                hosts->host = h;
+                hosts->place = place;
+            }
+            hosts->member[h * each + place++] = r;
+        }
+    state->place.hosts = count;
+    state->place.each = each;
+    return true;
+}
+
+/* Find which ranks share a host, and make the communicator of those at the same place on theirs.
+ * Without memory somewhere, or that communicator, all ranks do as if each had a host of its own. */
+static int atall_join_hosts(struct atall_state *state)
+{
+    const size_t ranks = (size_t)state->place.ranks;
+    struct atall_hosts *hosts = &state->hosts;
+    uint64_t own, part, *name = (uint64_t *)malloc(ranks * sizeof *name);
+    int *host = (int *)malloc(ranks * sizeof *host), usable;
+
+    hosts->member = (int *)malloc(ranks * sizeof *hosts->member);
+    hosts->across = (struct atall_state *)malloc(sizeof *hosts->across);
+    usable = name && host && hosts->member && hosts->across;
+    if (hosts->across)
+        *hosts->across = (struct atall_state){ .comm = MPI_COMM_NULL };
+    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &usable, 1, MPI_INT, MPI_MIN, state->comm));
+    if (usable) {
+        ATALL_TRY(atall_hash_host(&own, &part));
+        ATALL_TRY(
+            PMPI_Allgather(&own, 1, MPI_UINT64_T, name, 1, MPI_UINT64_T, state->comm));
+        usable = atall_place_ranks(state, host, atall_number_hosts(name, (int)ranks, host));
+    }
+    free(name);
+    free(host);
+    if (!usable)
+        return MPI_SUCCESS;
+    struct atall_state *across = hosts->across;
+    usable = PMPI_Comm_split(state->comm, hosts->place, hosts->host, &across->comm) == MPI_SUCCESS;
+    if (!usable)
+        across->comm = MPI_COMM_NULL;
+    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &usable, 1, MPI_INT, MPI_MIN, state->comm));
+    if (!usable) {
+        state->place.each = 0;
+        return MPI_SUCCESS;
+    }
+    ATALL_TRY(PMPI_Comm_set_errhandler(across->comm, MPI_ERRORS_RETURN));
+    across->rank = hosts->host;
+    across->place.ranks = state->place.hosts;
+    ATALL_TRY(atall_join_tree(across));
+    usable = across->place.on_tree == state->place.on_tree;
+    usable = atall_obtain_requests(across) && usable;
+    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &usable, 1, MPI_INT, MPI_MIN, state->comm));
+    if (!usable)
+        state->place.each = 0;
+    return MPI_SUCCESS;
+}
+
+/* Put a new state among those of the process. */
+static void atall_register(struct atall_process *process, struct atall_state *state)
+{
+    atall_lock(process);
+    state->next = process->served;
+    state->link = &process->served;
+    if (state->next)
+        state->next->link = &state->next;
+    process->served = state;
+    process->served_count++;
+    atall_unlock(process);
+}
+
+/* Wait for the first word of all ranks; who waits for long says what the likely cause is. */
+static int atall_await_first(MPI_Comm comm, MPI_Request *request, const struct atall_process *process)
+{
+    const double patience = 10.0, begin = PMPI_Wtime();
+    int rank, ranks, come = 0;
+    while (!come && PMPI_Wtime() - begin < patience)
+        ATALL_TRY(PMPI_Test(request, &come, MPI_STATUS_IGNORE));
+    if (come)
+        return MPI_SUCCESS;
+    ATALL_TRY(PMPI_Comm_rank(comm, &rank));
+    ATALL_TRY(PMPI_Comm_size(comm, &ranks));
+    if (process->verbose >= 0 && (rank == 0 || rank == ranks - 1))
+        fprintf(stderr,
+                "ATALL: rank %d of %d has waited %.0f s for the others' first MPI_Alltoall: is this "
+                "file in, or preloaded under, the program on some ranks only?\n",
+                rank, ranks, patience);
+    return PMPI_Wait(request, MPI_STATUS_IGNORE);
+}
+
+/* Whether all ranks may serve a communicator: they have the same file and memory for a state, none
+ * serves too many, and rank 0 has not set ATALL_DISABLE. Returns what says why not, or NULL; and a
+ * number that rank 0 gives to no other communicator. */
+static int atall_agree_to_serve(MPI_Comm comm, struct atall_process *process, bool has_memory,
+                                struct atall_state **refused, int *number)
+{
+    enum { DISABLED, MOST_MARK, LEAST_MARK, TOO_MANY, NO_MEMORY, NUMBER, WORDS };
+    const char *disable = getenv("ATALL_DISABLE");
+    int between_groups, rank, said[WORDS] = { 0 };
+    MPI_Request request;
+    *refused = &atall_between_groups;
+    ATALL_TRY(PMPI_Comm_test_inter(comm, &between_groups));
+    if (between_groups)
+        return MPI_SUCCESS;
+    ATALL_TRY(PMPI_Comm_rank(comm, &rank));
+    said[DISABLED] = rank == 0 && disable && *disable && strcmp(disable, "0") != 0;
+    said[MOST_MARK] = ATALL_FILE_MARK;
+    said[LEAST_MARK] = -ATALL_FILE_MARK;
+    atall_lock(process);
+    said[TOO_MANY] = process->served_count >= ATALL_MOST_SERVED;
+    said[NUMBER] = rank == 0 ? process->number++ : 0;
+    atall_unlock(process);
+    said[NO_MEMORY] = !has_memory;
+    ATALL_TRY(PMPI_Iallreduce(MPI_IN_PLACE, said, WORDS, MPI_INT, MPI_MAX, comm, &request));
+    ATALL_TRY(atall_await_first(comm, &request, process));
+    *number = said[NUMBER];
+    *refused = said[DISABLED]                            ? &atall_disabled
+               : said[MOST_MARK] != -said[LEAST_MARK]    ? &atall_other_file
+               : said[TOO_MANY]                          ? &atall_too_many
+               : said[NO_MEMORY]                         ? &atall_no_memory
+                                                         : NULL;
+    if (*refused == &atall_other_file && rank == 0 && process->verbose >= 0)
+        fprintf(stderr, "ATALL: not all ranks have the same alltoall.c: they get the library's own "
+                        "MPI_Alltoall\n");
+    return MPI_SUCCESS;
+}
+
+/* Fill in a state that has its communicator; 0 in *served if some rank lacks memory. */
+static int atall_fill_state(struct atall_state *state, const struct atall_process *process,
+                            int *served)
+{
+    ATALL_TRY(PMPI_Comm_rank(state->comm, &state->rank));
+    ATALL_TRY(PMPI_Comm_size(state->comm, &state->place.ranks));
+    ATALL_TRY(atall_join_tree(state));
+    ATALL_TRY(atall_join_hosts(state));
+    ATALL_TRY(atall_choose_rows(state, process));
+    return atall_obtain_memory(state, served);
+}
+
+/* First use of a communicator. */
+static int atall_make_state(struct atall_process *process, MPI_Comm user,
+                            struct atall_state **made)
+{
+    struct atall_state *state = (struct atall_state *)calloc(1, sizeof *state);
+    int served = 0, number = 0;
+    int err = atall_agree_to_serve(user, process, state != NULL, made, &number);
+    if (state)
+        state->comm = MPI_COMM_NULL;
+    if (err == MPI_SUCCESS && !*made) {
+        *made = &atall_too_many;
+        err = atall_make_comm(user, number, &state->comm);
+        if (err == MPI_SUCCESS && state->comm != MPI_COMM_NULL) {
+            err = atall_fill_state(state, process, &served);
+            *made = served ? state : &atall_no_memory;
+        }
+    }
+    if (err == MPI_SUCCESS)
+        err = PMPI_Comm_set_attr(user, process->key, *made);
+    if (err == MPI_SUCCESS && *made == state)
+        atall_register(process, state);
+    else if (state) {
+        atall_empty_state(state);
+        free(state);
+    }
+    return err;
+}
+
+/* What is kept with the process; NULL where nothing can be: in a program that has sessions only, and
+ * once MPI_Finalize frees what hangs on MPI_COMM_SELF. */
+static int atall_get_process(struct atall_process **process)
+{
+    int begun = 0, over = 0;
+    *process = atomic_load_explicit(&atall_process, memory_order_acquire);
+    if (*process == &atall_ended)
+        *process = NULL;
+    else if (!*process) {
+        PMPI_Initialized(&begun);
+        PMPI_Finalized(&over);
+        if (begun && !over)
+            return atall_make_process(process);
+    }
+    return MPI_SUCCESS;
+}
+
+/* ---- the entry ------------------------------------------------------------------------- */
+
+/* Whether the scratch that is kept is as much as a row wants for a block. */
+static bool atall_has_scratch(const struct atall_state *state, const struct atall_row *row,
+                              size_t block_bytes)
+{
+    size_t wanted = atall_wanted(&state->place, row, block_bytes);
+    return wanted == 0 || (block_bytes <= ATALL_SCRATCH_BLOCK && wanted <= state->scratch_bytes);
+}
+
+/* Whether a row's algorithm works without its scratch, too. */
+static bool atall_spares_scratch(const struct atall_place *place, const struct atall_row *row)
+{
+    if (atall_is_led(place, &row->values))
+        return false;
+    return atall_bodies[row->body].memory_is_optional;
+}
+
+/* The row for a block. Only what all ranks share decides: the bytes to each peer, and the
+ * scratch they agreed on. NULL: the library's own routine. */
+static const struct atall_row *atall_choose_row(const struct atall_state *state, size_t block_bytes)
+{
+    const struct atall_row *row = state->row;
+    while (block_bytes > row->most)
+        row++;
+    if (atall_spares_scratch(&state->place, row) || atall_has_scratch(state, row, block_bytes))
+        return row;
+    return NULL;
+}
+
+/* Whether a datatype is predefined; MPI 4 may not be asked in int about what has larger counts. */
+static int atall_is_predefined(MPI_Datatype type, bool *predefined)
+{
+    int combiner, integers, addresses, types;
+#if MPI_VERSION >= 4
+    if (ATALL_IS_MPI_4) {
+        MPI_Count some[4];
+        ATALL_TRY(PMPI_Type_get_envelope_c(type, &some[0], &some[1], &some[2], &some[3],
+                                           &combiner));
+        *predefined = combiner == MPI_COMBINER_NAMED;
+        return MPI_SUCCESS;
+    }
+#endif
+    ATALL_TRY(PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner));
+    *predefined = combiner == MPI_COMBINER_NAMED;
+    return MPI_SUCCESS;
+}
+
+/* Look at a datatype. What is plain is predefined, and known again by its handle. */
+static int atall_look_at(struct atall_state *state, MPI_Datatype type, struct atall_type *seen)
+{
+    MPI_Aint bound;
+    *seen = state->seen;
+    if (type == seen->type)
+        return MPI_SUCCESS;
+    seen->type = type;
+    ATALL_TRY(PMPI_Type_size_x(type, &seen->size));
+    ATALL_TRY(PMPI_Type_get_extent(type, &bound, &seen->extent));
+    ATALL_TRY(atall_is_predefined(type, &seen->plain));
+    seen->plain = seen->plain && seen->size == seen->extent;
+    if (seen->plain)
+        state->seen = *seen;
+    return MPI_SUCCESS;
+}
+
+/* The ranking that a row asks for; NULL: ranks as they are, and where hosts are not known. */
+static const int *atall_choose_ranking(const struct atall_state *state,
+                                       const struct atall_values *values)
+{
+    if (values->ranking == ATALL_RANKING_INDEX || !state->place.on_tree)
+        return NULL;
+    return state->rankings +
+           (values->ranking == ATALL_RANKING_SWITCH ? 0 : state->place.ranks);
+}
+
+/* ---- a call between hosts ---------------------------------------------------------------- */
+
+/* Give each leader of the host the blocks that it takes, and take as a leader those of the others:
+ * for each rank of the host, each host, each rank there that we serve. */
+static int atall_hand_over(const struct atall_state *state, const struct atall_call *call,
+                           int leaders, char *out, char *taken)
+{
+    const struct atall_hosts *hosts = &state->hosts;
+    const int each = state->place.each, share = atall_share(&state->place, leaders);
+    const int *here = hosts->member + hosts->host * each;
+    const size_t n = call->block_bytes, packet = state->place.hosts * share * n;
+    int posted = 0;
+
+    for (int i = 0; hosts->place < leaders && i < each; i++)
+        if (i != hosts->place)
+            ATALL_TRY(PMPI_Irecv(taken + i * packet, (int)packet, MPI_BYTE, here[i],
+                                 ATALL_TAG_HOST, call->comm, &call->requests[posted++]));
+    for (int leader = 0; leader < leaders; leader++) {
+        bool is_ours = leader == hosts->place;
+        char *packed = is_ours ? taken + leader * packet : out + leader * packet;
+        for (int i = 0; i < state->place.hosts * share; i++) {
+            int to = leader + i % share * leaders;
+            if (to < each)
+                ATALL_TRY(
+                    atall_pack(call, hosts->member[i / share * each + to], packed + i * n));
+            else
+                memset(packed + i * n, 0, n); /* the last leaders serve fewer */
+        }
+        if (!is_ours)
+            ATALL_TRY(PMPI_Isend(packed, (int)packet, MPI_BYTE, here[leader], ATALL_TAG_HOST,
+                                 call->comm, &call->requests[posted++]));
+    }
+    return PMPI_Waitall(posted, call->requests, MPI_STATUSES_IGNORE);
+}
+
+/* Give each rank that we serve what came for it, and take our own from our leader: a block of each
+ * rank, host after host. */
+static int atall_hand_out(const struct atall_state *state, const struct atall_call *call,
+                          int leaders, const char *sorted, char *taken)
+{
+    const struct atall_hosts *hosts = &state->hosts;
+    const int each = state->place.each, p = call->ranks;
+    const int *here = hosts->member + hosts->host * each;
+    const size_t n = call->block_bytes, row = p * n;
+    const char *mine = hosts->place < leaders ? sorted : taken;
+    int posted = 0;
+
+    if (hosts->place >= leaders)
+        ATALL_TRY(PMPI_Irecv(taken, (int)row, MPI_BYTE, here[hosts->place % leaders],
+                             ATALL_TAG_HOST, call->comm, &call->requests[posted++]));
+    for (int to = hosts->place + leaders; hosts->place < leaders && to < each; to += leaders)
+        ATALL_TRY(PMPI_Isend(sorted + to / leaders * row, (int)row, MPI_BYTE, here[to],
+                             ATALL_TAG_HOST, call->comm, &call->requests[posted++]));
+    ATALL_TRY(PMPI_Waitall(posted, call->requests, MPI_STATUSES_IGNORE));
+    for (int i = 0; i < p; i++)
+        ATALL_TRY(atall_unpack(call, mine + i * n, hosts->member[i]));
+    return MPI_SUCCESS;
+}
+
+static int atall_run(struct atall_state *state, const struct atall_row *row, const void *sendbuf,
+                     int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                     MPI_Datatype recvtype, size_t block_bytes);
+
+/* Run a row's algorithm between hosts. */
+static int atall_run_by_hosts(const struct atall_state *state, const struct atall_row *row,
+                              const struct atall_call *call)
+{
+    const int each = state->place.each, count = state->place.hosts, p = call->ranks;
+    const int leaders = row->values.leaders < each ? row->values.leaders : each;
+    const int share = atall_share(&state->place, leaders);
+    const size_t n = call->block_bytes, part = share * n, packet = count * part;
+    const size_t bytes = atall_host_block(&state->place, &row->values, n);
+    char *out = state->scratch, *one = out + leaders * packet, *other = one + each * packet;
+    struct atall_state across = *state->hosts.across;
+    struct atall_row between = *row;
+
+    ATALL_TRY(atall_hand_over(state, call, leaders, out, one));
+    if (state->hosts.place < leaders) {
+        size_t used = atall_host_scratch(&state->place, &row->values, n);
+        across.scratch = state->scratch + used;
+        across.scratch_bytes = state->scratch_bytes - used;
+        between.values.leaders = 0;
+        for (int i = 0; i < p; i++) /* from source and host to host and source */
+            memcpy(other + i * part, one + (i % each * count + i / each) * part, part);
+        ATALL_TRY(atall_run(&across, &between, other, (int)bytes, MPI_BYTE, one, (int)bytes,
+                            MPI_BYTE, bytes));
+        for (int i = 0; i < p * share; i++) /* from source and target to target and source */
+            memcpy(other + (i % share * p + i / share) * n, one + i * n, n);
+    }
+    return atall_hand_out(state, call, leaders, other, out);
+}
+
+/* Run one row's algorithm on the user's arguments. */
+static int atall_run(struct atall_state *state, const struct atall_row *row, const void *sendbuf,
+                     int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                     MPI_Datatype recvtype, size_t block_bytes)
+{
+    struct atall_type send, recv;
+    const int *ranking = atall_choose_ranking(state, &row->values);
+    ATALL_TRY(atall_look_at(state, sendtype, &send));
+    ATALL_TRY(atall_look_at(state, recvtype, &recv));
+    const struct atall_call call = {
+        .sendbuf = (const char *)sendbuf,
+        .recvbuf = (char *)recvbuf,
+        .sendcount = sendcount,
+        .recvcount = recvcount,
+        .sendtype = sendtype,
+        .recvtype = recvtype,
+        .send_stride = sendcount * send.extent,
+        .recv_stride = recvcount * recv.extent,
+        .send_plain = send.plain,
+        .recv_plain = recv.plain,
+        .block_bytes = block_bytes,
+        .comm = state->comm,
+        .rank = state->rank,
+        .ranks = state->place.ranks,
+        .ranking = ranking,
+        .number = ranking ? ranking[2 * state->place.ranks + state->rank] : state->rank,
+        .requests = state->requests,
+        .scratch = state->scratch,
+        .has_scratch = atall_has_scratch(state, row, block_bytes),
+        .schedule = &state->schedule,
+        .values = row->values,
+    };
+    if (atall_is_led(&state->place, &row->values))
+        return atall_run_by_hosts(state, row, &call);
+    return atall_bodies[row->body].run(&call);
+}
+
+/* How a call is served: by a row of a communicator's table, or by the library, and why. */
+struct atall_choice {
+    struct atall_state *state;
+    const struct atall_row *row;
+    const char *why;
+    size_t block_bytes;
+    bool disagrees; /* what is sent to each peer and what arrives are not as many bytes */
+    bool is_raised; /* the user's error handler knows already */
+};
+
+/* What is no type, or is not committed, is an error on the communicator if MPI_Pack finds it;
+ * functions that only ask about types would raise it on MPI_COMM_WORLD. */
+static int atall_check_type(MPI_Datatype type, MPI_Comm comm)
+{
+    char nothing = 0;
+    int position = 0;
+    return PMPI_Pack(&nothing, 0, type, &nothing, 0, &position, comm);
+}
+
+/* Whether a buffer cannot be what the library takes, which has the error to raise then: MPI_BOTTOM
+ * needs a type with addresses in it. */
+static bool atall_is_wrong_buffer(const void *buffer, MPI_Datatype type, MPI_Comm comm)
+{
+    bool predefined = true;
+    return buffer == NULL && (atall_check_type(type, comm) != MPI_SUCCESS ||
+                              atall_is_predefined(type, &predefined) != MPI_SUCCESS || predefined);
+}
+
+/* Whether arguments are such that tuned code can serve them. Erroneous ones are not, nor is what
+ * carries no data; where the program is correct all ranks say the same. */
+static bool atall_takes(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+                        const void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    if (comm == MPI_COMM_NULL || recvcount <= 0 || recvtype == MPI_DATATYPE_NULL ||
+        recvbuf == MPI_IN_PLACE || atall_is_wrong_buffer(recvbuf, recvtype, comm))
+        return false;
+    if (sendbuf == MPI_IN_PLACE)
+        return true;
+    return sendcount >= 0 && sendtype != MPI_DATATYPE_NULL &&
+           (sendcount == 0 || !atall_is_wrong_buffer(sendbuf, sendtype, comm)) &&
+           !(sendbuf == recvbuf && sendcount == recvcount && sendtype == recvtype);
+}
+
+/* Obtain room for a copy of all blocks; false on all ranks if some rank cannot. */
+static int atall_obtain_copy(struct atall_state *state, size_t bytes, bool *obtained)
+{
+    int have = 1;
+    *obtained = bytes <= state->copy_bytes;
+    if (*obtained || bytes > ATALL_SCRATCH_MOST)
+        return MPI_SUCCESS;
+    free(state->copy);
+    state->copy = (char *)malloc(bytes);
+    have = state->copy != NULL;
+    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, state->comm));
+    *obtained = have;
+    state->copy_bytes = have ? bytes : 0;
+    return MPI_SUCCESS;
+}
+
+/* Copy what is sent in place as contiguous bytes, from which it is sent then. */
+static int atall_copy_in_place(struct atall_state *state, const char *buffer, int count,
+                               MPI_Datatype type, size_t block_bytes)
+{
+    struct atall_type seen;
+    ATALL_TRY(atall_look_at(state, type, &seen));
+    if (seen.plain) {
+        memcpy(state->copy, buffer, state->place.ranks * block_bytes);
+        return MPI_SUCCESS;
+    }
+    for (int to = 0; to < state->place.ranks; to++) {
+        int position = 0;
+        ATALL_TRY(PMPI_Pack(buffer + to * count * seen.extent, count, type,
+                            state->copy + to * block_bytes, (int)block_bytes, &position,
+                            state->comm));
+    }
+    return MPI_SUCCESS;
+}
+
+/* The size of a type that may be wrong. */
+static int atall_size_of(MPI_Datatype type, MPI_Comm comm, struct atall_choice *choice, size_t *size)
+{
+    MPI_Count bytes;
+    int err;
+    if (choice->state && type == choice->state->seen.type) {
+        *size = (size_t)choice->state->seen.size;
+        return MPI_SUCCESS;
+    }
+    err = atall_check_type(type, comm);
+    choice->is_raised = err != MPI_SUCCESS;
+    ATALL_TRY(err);
+    ATALL_TRY(PMPI_Type_size_x(type, &bytes));
+    *size = (size_t)bytes;
+    return MPI_SUCCESS;
+}
+
+/* Choose for arguments that tuned code takes. */
+static int atall_choose(struct atall_process *process, struct atall_choice *choice, bool in_place,
+                        int sendcount, MPI_Datatype sendtype, int recvcount, MPI_Datatype recvtype,
+                        MPI_Comm comm)
+{
+    size_t size, sent;
+    int found;
+    bool obtained = true;
+    ATALL_TRY(PMPI_Comm_get_attr(comm, process->key, &choice->state, &found));
+    if (!found)
+        choice->state = NULL;
+    ATALL_TRY(atall_size_of(recvtype, comm, choice, &size));
+    choice->block_bytes = (size_t)recvcount * size;
+    if (!in_place && (sendtype != recvtype || sendcount != recvcount)) {
+        ATALL_TRY(atall_size_of(sendtype, comm, choice, &sent));
+        choice->disagrees = (size_t)sendcount * sent != choice->block_bytes;
+    }
+    if (size == 0)
+        return MPI_SUCCESS; /* not a first use: other ranks may have seen so by their counts */
+    if (!found)
+        ATALL_TRY(atall_make_state(process, comm, &choice->state));
+    choice->why = choice->state->unserved;
+    if (choice->why)
+        return MPI_SUCCESS;
+    choice->row = atall_choose_row(choice->state, choice->block_bytes);
+    choice->why = "blocks too large for the scratch";
+    if (!in_place || !choice->row)
+        return MPI_SUCCESS;
+    choice->why = "in place";
+    if (choice->row->body != ATALL_NATIVE)
+        ATALL_TRY(atall_obtain_copy(choice->state,
+                                    (size_t)choice->state->place.ranks * choice->block_bytes,
+                                    &obtained));
+    if (!obtained || choice->row->body == ATALL_NATIVE)
+        choice->row = NULL;
+    return MPI_SUCCESS;
+}
+
+/* Take part in a call of which this rank sends more to each peer, or less, than arrives: others wait
+ * for it. Each gets what both buffers have of its block, and the rest is zero. */
+static int atall_serve_in_part(const struct atall_choice *choice, const char *sendbuf,
+                               int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                               MPI_Datatype recvtype)
+{
+    const size_t n = choice->block_bytes, p = (size_t)choice->state->place.ranks;
+    struct atall_type send;
+    ATALL_TRY(atall_look_at(choice->state, sendtype, &send));
+    const size_t most = send.size > 0 ? n / (size_t)send.size : 0;
+    const int whole = most < (size_t)sendcount ? (int)most : sendcount;
+    char *blocks = n <= INT_MAX ? (char *)calloc(p, n) : NULL;
+    int err = blocks ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+    for (size_t to = 0; err == MPI_SUCCESS && to < p; to++) {
+        int position = 0;
+        err = PMPI_Pack(sendbuf + (MPI_Aint)to * sendcount * send.extent, whole, sendtype,
+                        blocks + to * n, (int)n, &position, choice->state->comm);
+    }
+    if (err == MPI_SUCCESS)
+        err = atall_run(choice->state, choice->row, blocks, (int)n, MPI_BYTE, recvbuf, recvcount,
+                        recvtype, n);
+    free(blocks);
+    return err == MPI_SUCCESS ? MPI_ERR_TRUNCATE : err;
+}
+
+/* Serve a call as it was chosen to. */
+static int atall_serve(const struct atall_choice *choice, const void *sendbuf, int sendcount,
+                       MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype)
+{
+    if (choice->disagrees)
+        return atall_serve_in_part(choice, (const char *)sendbuf, sendcount, sendtype, recvbuf,
+                                   recvcount, recvtype);
+    if (sendbuf == MPI_IN_PLACE) {
+        ATALL_TRY(atall_copy_in_place(choice->state, (const char *)recvbuf, recvcount, recvtype,
+                                      choice->block_bytes));
+        sendbuf = choice->state->copy;
+        sendcount = (int)choice->block_bytes;
+        sendtype = MPI_BYTE;
+    }
+    return atall_run(choice->state, choice->row, sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                     recvtype, choice->block_bytes);
+}
+
+/* Count a call, if that is wanted. */
+static void atall_count(struct atall_process *process, const struct atall_choice *choice,
+                        MPI_Comm comm, double begin)
+{
+    int ranks = 0;
+    if (!process || !process->stats || comm == MPI_COMM_NULL)
+        return;
+    PMPI_Comm_size(comm, &ranks);
+    atall_count_call(process, ranks, choice->block_bytes,
+                     choice->row ? choice->row->label : choice->why, PMPI_Wtime() - begin);
+}
+
+int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                   int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct atall_process *process = NULL;
+    struct atall_choice choice = { .why = "no data, or erroneous" };
+    int err = atall_get_process(&process);
+    double begin = process && process->stats ? PMPI_Wtime() : 0.0;
+
+    if (err == MPI_SUCCESS && process &&
+        atall_takes(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm))
+        err = atall_choose(process, &choice, sendbuf == MPI_IN_PLACE, sendcount, sendtype,
+                           recvcount, recvtype, comm);
+    if (err == MPI_SUCCESS && choice.row)
+        err = atall_serve(&choice, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype);
+    else if (err == MPI_SUCCESS) {
+        err = atall_library(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+        atall_count(process, &choice, comm, begin);
+        return err; /* the library has raised it */
+    }
+    if (err != MPI_SUCCESS && !choice.is_raised)
+        PMPI_Comm_call_errhandler(comm, err);
+    atall_count(process, &choice, comm, begin);
+    return err;
+}
+
+#if MPI_VERSION >= 4
+/* So many elements as one of a larger type. */
+static int atall_bundle(MPI_Count count, MPI_Datatype type, MPI_Datatype *bundle)
+{
+    ATALL_TRY(PMPI_Type_contiguous_c(count, type, bundle));
+    return PMPI_Type_commit(bundle);
+}
+
+int ATALL_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
+                     MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    const bool in_place = sendbuf == MPI_IN_PLACE;
+    MPI_Datatype send = MPI_DATATYPE_NULL, recv = MPI_DATATYPE_NULL;
+    if ((in_place || (sendcount >= 0 && sendcount <= INT_MAX)) && recvcount >= 0 &&
+        recvcount <= INT_MAX)
+        return ATALL_Alltoall(sendbuf, in_place ? 0 : (int)sendcount, sendtype, recvbuf,
+                              (int)recvcount, recvtype, comm);
+    if (comm == MPI_COMM_NULL || (!in_place && (sendcount < 0 || sendtype == MPI_DATATYPE_NULL)) ||
+        recvcount < 0 || recvtype == MPI_DATATYPE_NULL)
+        return PMPI_Alltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+    int err = in_place ? MPI_SUCCESS : atall_bundle(sendcount, sendtype, &send);
+    if (err == MPI_SUCCESS)
+        err = atall_bundle(recvcount, recvtype, &recv);
+    if (err == MPI_SUCCESS)
+        err = ATALL_Alltoall(sendbuf, 1, send, recvbuf, 1, recv, comm);
+    else
+        PMPI_Comm_call_errhandler(comm, err);
+    if (send != MPI_DATATYPE_NULL)
+        PMPI_Type_free(&send);
+    if (recv != MPI_DATATYPE_NULL)
+        PMPI_Type_free(&recv);
+    return err;
+}
+
+#endif
+#if defined ATALL_OVERRIDE || defined ATALL_WRAP
+/* ---- the same under the names that a program calls --------------------------------------- */
+
+/* A definition of NAME with MPI_Alltoall's arguments and counts of a type; a profiler that is linked
+ * with the program may define it, too. */
+#define ATALL_DEFINE(NAME, COUNT, OURS)                                                            \
+    __attribute__((weak)) int NAME(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype,    \
+                                   void *recvbuf, COUNT recvcount, MPI_Datatype recvtype,          \
+                                   MPI_Comm comm);                                                 \
+    int NAME(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf,           \
+             COUNT recvcount, MPI_Datatype recvtype, MPI_Comm comm)                                \
+    {                                                                                              \
+        return OURS(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);             \
+    }
+
+#ifdef ATALL_OVERRIDE
+ATALL_DEFINE(MPI_Alltoall, int, ATALL_Alltoall)
+#if MPI_VERSION >= 4
+ATALL_DEFINE(MPI_Alltoall_c, MPI_Count, ATALL_Alltoall_c)
+#endif
+#endif
+#ifdef ATALL_WRAP
+ATALL_DEFINE(__wrap_MPI_Alltoall, int, ATALL_Alltoall)
+ATALL_DEFINE(__wrap_PMPI_Alltoall, int, ATALL_Alltoall)
+#if MPI_VERSION >= 4
+ATALL_DEFINE(__wrap_MPI_Alltoall_c, MPI_Count, ATALL_Alltoall_c)
+#endif
+#endif
+#endif
