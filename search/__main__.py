@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from search.cli.verbs import JOURNALS, STAGES, STRATEGIES
 from search.errors import AtallError, EnvironmentFailure, Interrupted, UserError
-from search.verbs import JOURNALS, STAGES, STRATEGIES
 
 
 def size(text: str) -> int:
@@ -103,9 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise UserError(f"unknown argument: {options.journals[0]} (--help shows what there is)")
         signal.signal(signal.SIGTERM, _interrupt)
         signal.signal(signal.SIGHUP, _interrupt)
-        from search import (
-            stages,  # what needs packages comes after the options are known to be good
-        )
+        from search.cli import stages  # needs packages: after the options are known to be good
 
         stages.run(options, Path.cwd())
     except AtallError as error:

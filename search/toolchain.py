@@ -16,6 +16,13 @@ TEMPLATES = SOURCE / "templates"
 PROBES = SOURCE / "probes"
 
 
+def measured_sources() -> list[Path]:
+    """What the measuring job is made of: times of one made of others cannot be compared."""
+    files = (path for path in TEMPLATES.rglob("*") if path.suffix in (".j2", ".toml"))
+    measured = sorted(path for path in files if path.parent.name != "install")
+    return [*measured, *sorted(PROBES.glob("*.[ch]"))]
+
+
 @dataclass(frozen=True)
 class Toolchain:
     """The MPI compiler and launcher, and flags for them."""

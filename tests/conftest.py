@@ -15,12 +15,12 @@ from hypothesis import settings
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from search.algorithm import Catalogue  # noqa: E402
+from search.catalogue.algorithm import Catalogue  # noqa: E402
+from search.cli.workplace import GENERIC  # noqa: E402
 from search.cluster.topology_file import parse_conf  # noqa: E402
-from search.decision import Decision, hashed_tree, read_decision  # noqa: E402
-from search.emission import emit_c, emit_h  # noqa: E402
+from search.decide.decision import Decision, hashed_tree, read_decision  # noqa: E402
+from search.emit.emission import emit_c, emit_h  # noqa: E402
 from search.toolchain import TEMPLATES, Toolchain, read_toolchain  # noqa: E402
-from search.workplace import GENERIC  # noqa: E402
 from tests.ways import waiting_ranks  # noqa: E402
 
 settings.register_profile("fixed", derandomize=True)

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from search.algorithm import Catalogue, Variant
+from search.catalogue.algorithm import Catalogue, Variant
+from search.cli.workplace import GENERIC
 from search.cluster.topology_file import parse_conf
-from search.decision import hashed_tree, read_decision
-from search.emission import emit_c, emit_h
+from search.decide.decision import hashed_tree, read_decision
+from search.emit.emission import emit_c, emit_h
 from search.toolchain import TEMPLATES, Toolchain
-from search.workplace import GENERIC
 
 TESTS = Path(__file__).resolve().parent
 BLOCK = 1000

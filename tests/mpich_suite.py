@@ -19,13 +19,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from search.algorithm import Catalogue
+from search.catalogue.algorithm import Catalogue
+from search.cli.workplace import GENERIC
 from search.cluster.topology_file import parse_conf
-from search.decision import Cutoff, DecisionTable, hashed_tree, read_decision
-from search.emission import emit_c, emit_h
-from search.install import SONAME, build_library
+from search.decide.decision import Cutoff, DecisionTable, hashed_tree, read_decision
+from search.emit.emission import emit_c, emit_h
+from search.emit.install import SONAME, build_library
 from search.toolchain import TEMPLATES, Toolchain
-from search.workplace import GENERIC
 from tests.conftest import TREE
 from tests.ways import waiting_ranks
 

@@ -6,17 +6,18 @@ import sys
 import time
 from pathlib import Path
 
-from search.measure.journal import any_journal
+from search.results.journal import any_journal
 from search.toolchain import Toolchain
 
 from .conftest import ROOT
 
 DRIVER = """\
 import sys
-from search import tuning
+from search.cli import tuning
 from search.__main__ import main
 from search.cluster import health, launcher
-from search.measure import job, probe, visits
+from search.measure import probe, visits
+from search.cluster import job
 tuning.CHOOSE_PATIENCE = probe.PATIENCE = visits.PATIENCE = {patience}
 job.START_SECONDS = health.ANSWER_PAUSE = {patience}
 sys.exit(main())

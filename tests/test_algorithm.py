@@ -1,8 +1,8 @@
 import pytest
 
-from search.algorithm import COST_TERMS, Catalogue
+from search.catalogue.algorithm import COST_TERMS, Catalogue
+from search.catalogue.expression import as_c, evaluate
 from search.errors import UserError
-from search.expression import as_c, evaluate
 
 MATTER = '{#\nname = "%s"\ntitle = "t"\ncite = "c"\ncost = "p"\n%s#}\n'
 

@@ -5,11 +5,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from search.measure.compare import compare_strategies
-from search.measure.journal import Journal, Record
-from search.measure.samples import Interval, Sample
-from search.model import broadcasts
-from search.model.broadcasts import (
+from search.analysis import broadcasts
+from search.analysis.broadcasts import (
     LIBRARY,
     TREES,
     compare_models,
@@ -18,9 +15,12 @@ from search.model.broadcasts import (
     seconds_of,
     variants,
 )
+from search.analysis.compare import compare_strategies
+from search.cli.workplace import Workplace, start_job
 from search.model.magpie import completion, parameters, shape
-from search.strategy.cell import cells_of
-from search.workplace import Workplace, start_job
+from search.results.cell import cells_of
+from search.results.journal import Journal, Record
+from search.results.samples import Interval, Sample
 
 from .test_expectation import points
 from .test_points import point

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from search.decide import decide, decide_table, searched_winners
-from search.measure.journal import Disturbance, Record, disturbed_rounds
-from search.measure.samples import Sample
-from search.strategy.cell import Cell, cells_of
-from search.strategy.claim import beats, fastest, winners_of
+from search.decide.claim import beats, fastest, winners_of
+from search.decide.rows import decide, decide_table, searched_winners
+from search.results.cell import Cell, cells_of
+from search.results.journal import Disturbance, Record, disturbed_rounds
+from search.results.samples import Sample
 from search.strategy.confirming import confirming
 from search.strategy.request import Answer, Relaunch, Round, Rules, Task
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from search.measure.job import Job
+from search.cluster.job import Job
 
 from .conftest import ROOT
 

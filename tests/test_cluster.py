@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from search.__main__ import parser
+from search.cli.stages import keep_better
+from search.cli.workplace import Workplace
 from search.cluster.hosts import (
     Host,
     make_cluster,
@@ -20,11 +22,9 @@ from search.cluster.hosts import (
 from search.cluster.launcher import hostfile_text, launch_argv, preflight
 from search.cluster.site import misplaced
 from search.cluster.topology_file import parse_conf
-from search.decision import write_decision
+from search.decide.decision import write_decision
 from search.errors import EnvironmentFailure, UserError
-from search.stages import keep_better
 from search.toolchain import Toolchain
-from search.workplace import Workplace
 
 TREE = parse_conf(
     "SwitchName=s0 Nodes=a,b,c Switches=s1 LinkSpeed=10\nSwitchName=s1 Nodes=d,e", "here"

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from search.analysis.bench import geometric_mean
 from search.cluster.emulation import Emulation
 from search.cluster.hosts import Cluster, Host
 from search.cluster.topology_file import parse_conf
-from search.measure.bench import geometric_mean
-from search.measure.journal import Journal, Record
-from search.measure.samples import Sample
+from search.results.journal import Journal, Record
+from search.results.samples import Sample
 
 from .conftest import ROOT
 from .survival import MARK, ends, left

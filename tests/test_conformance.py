@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from search.cluster.topology_file import parse_conf
-from search.decision import hashed_tree
-from search.emission import emit_c, emit_h
+from search.decide.decision import hashed_tree
+from search.emit.emission import emit_c, emit_h
 from search.toolchain import PROBES, TEMPLATES
 
 from .conftest import ROOT

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from search.emission import emit_c, emit_h
+from search.emit.emission import emit_c, emit_h
 from search.toolchain import TEMPLATES
 
 from .conftest import ROOT

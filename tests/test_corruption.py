@@ -8,13 +8,20 @@ import pytest
 from search.__main__ import parser
 from search.cluster.hosts import make_cluster, read_cluster, read_hostfile, write_cluster
 from search.cluster.topology_file import read_topology
-from search.decision import Cutoff, Decision, DecisionTable, Evidence, read_decision, write_decision
-from search.emission import emit_c
+from search.decide.decision import (
+    Cutoff,
+    Decision,
+    DecisionTable,
+    Evidence,
+    read_decision,
+    write_decision,
+)
+from search.emit.emission import emit_c
 from search.errors import AtallError
-from search.measure.journal import Journal, Record
 from search.measure.probe import read_machine
-from search.measure.samples import Sample
-from search.profile import read_profile
+from search.results.journal import Journal, Record
+from search.results.samples import Sample
+from search.strategy.profile import read_profile
 from search.toolchain import TEMPLATES
 
 TREE = (

@@ -1,6 +1,7 @@
 import pytest
 
-from search.decision import (
+from search.analysis.bench import chosen_label
+from search.decide.decision import (
     Cutoff,
     Decision,
     DecisionTable,
@@ -11,7 +12,6 @@ from search.decision import (
     write_decision,
 )
 from search.errors import UserError
-from search.measure.bench import chosen_label
 
 ROW = "schema = 1\n[[table]]\nranks = %s\nrow = [%s]\n"
 

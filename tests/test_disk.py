@@ -12,13 +12,13 @@ import pytest
 
 from search.cluster.hosts import Cluster, Host, write_cluster
 from search.cluster.topology import single_switch
-from search.decision import write_decision
-from search.emission import emit_c, emit_h
+from search.decide.decision import write_decision
+from search.emit.emission import emit_c, emit_h
 from search.errors import EnvironmentFailure
 from search.files import write_whole
-from search.measure.journal import Journal, Record
 from search.measure.probe import Machine, write_machine
-from search.measure.samples import Sample
+from search.results.journal import Journal, Record
+from search.results.samples import Sample
 from search.toolchain import TEMPLATES
 
 from .conftest import ROOT
@@ -157,7 +157,7 @@ import os, sys
 from pathlib import Path
 from search.errors import EnvironmentFailure
 from search.files import write_whole
-from search.measure.journal import Journal
+from search.results.journal import Journal
 from tests.test_disk import RECORDS
 place = Path(sys.argv[1])
 os.system(f"mount -t tmpfs -o size=16k tmpfs '{place}'")

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from search.cluster.topology_file import parse_conf
-from search.decision import hashed_tree
-from search.emission import emit_c, emit_h
+from search.decide.decision import hashed_tree
+from search.emit.emission import emit_c, emit_h
 from search.toolchain import TEMPLATES
 
 from .conftest import ROOT

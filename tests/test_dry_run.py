@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from search.algorithm import COST_TERMS, Variant
-from search.expression import evaluate
+from search.catalogue.algorithm import COST_TERMS, Variant
+from search.catalogue.expression import evaluate
 
 from .dry_runs import BLOCK, build_dry_run, dry_run, sending, traces
 

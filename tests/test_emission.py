@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.algorithm import Catalogue, Variant
+from search.catalogue.algorithm import Catalogue, Variant
 from search.cluster.topology_file import parse_conf
-from search.decision import Cutoff, Decision, DecisionTable, hashed_tree
-from search.emission import comment, emit_c, emit_h, literal, symbol
+from search.decide.decision import Cutoff, Decision, DecisionTable, hashed_tree
+from search.emit.emission import comment, emit_c, emit_h, literal, symbol
 from search.errors import UserError
 from search.toolchain import TEMPLATES
 

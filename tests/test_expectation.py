@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from search.measure.points import Points, as_json
-from search.measure.samples import Interval, Sample
 from search.model.expectation import (
     MOST_BYTES,
     Expectations,
@@ -15,6 +14,7 @@ from search.model.expectation import (
     read_predictions,
     start_model,
 )
+from search.results.samples import Interval, Sample
 from search.strategy.promise import Promises
 from search.strategy.racing import FIRST, HOPELESS, Model, entrants
 from search.strategy.request import EFFORTS, Expectation, Task

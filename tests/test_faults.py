@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from search import stages, workplace
 from search.__main__ import parser
+from search.cli import stages, workplace
 from search.cluster import site
 from search.errors import Interrupted
 from search.measure import visits

@@ -4,9 +4,18 @@ import json
 
 import pytest
 
+from search.analysis.bench import headline_of
+from search.analysis.figures import (
+    BEGIN,
+    END,
+    Result,
+    make_figures,
+    page,
+    ratios,
+    table,
+    with_figures,
+)
 from search.errors import UserError
-from search.figures import BEGIN, END, Result, make_figures, page, ratios, table, with_figures
-from search.measure.bench import headline_of
 
 from .conftest import ROOT
 

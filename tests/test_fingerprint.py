@@ -6,15 +6,17 @@ import json
 import pytest
 from rich.console import Console
 
+from search import toolchain
+from search.cli.tuning import compare_fingerprint
+from search.cli.workplace import Workplace
 from search.cluster import site as site_module
 from search.cluster.hosts import Cluster, Host
-from search.cluster.site import Site, digest
+from search.cluster.site import Site
 from search.cluster.topology_file import parse_conf
-from search.measure.journal import Journal, Record
-from search.measure.samples import Sample
+from search.results.fingerprint import digest
+from search.results.journal import Journal, Record
+from search.results.samples import Sample
 from search.toolchain import Toolchain
-from search.tuning import compare_fingerprint
-from search.workplace import Workplace
 
 TREE = "SwitchName=s0 Nodes=n[0-1] Switches=s1 LinkSpeed={}\nSwitchName=s1 Nodes=n2 LinkSpeed=10"
 TOOLS = Toolchain("mpicc", "mpiexec", ())
@@ -35,7 +37,7 @@ def prints(tmp_path, monkeypatch):
     sources = tmp_path / "sources"
     sources.mkdir()
     for name in ("TEMPLATES", "PROBES"):
-        monkeypatch.setattr(site_module, name, sources)
+        monkeypatch.setattr(toolchain, name, sources)
     (sources / "ring.c.j2").write_text("ring")
     (sources / "measure.c").write_text("measure")
     card = tmp_path / "net" / "eth0"

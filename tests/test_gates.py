@@ -8,10 +8,10 @@ import pytest
 
 from search.errors import TooNoisy
 from search.measure.gates import Gates, summarised
-from search.measure.journal import Disturbance, Journal, Record
 from search.measure.runner import MeasuringRunner
-from search.measure.samples import Sample
 from search.measure.visits import OutOfTime
+from search.results.journal import Disturbance, Journal, Record
+from search.results.samples import Sample
 from search.strategy.request import Restart, Round
 
 HOSTS = ["n0", "n0", "n1"]

@@ -7,8 +7,8 @@ import pytest
 
 from search.__main__ import parser
 from search.cluster.hosts import make_cluster, read_cluster, write_cluster
+from search.cluster.job import Job
 from search.errors import UserError
-from search.measure.job import Job
 
 from .test_configure import TINY, configure
 

@@ -17,13 +17,13 @@ from search.cluster.inventory import (
     fact,
     take_inventory,
 )
+from search.cluster.job import Job, JobLost
 from search.cluster.launcher import ask_hosts, preflight
 from search.cluster.site import Site
 from search.cluster.topology import single_switch
 from search.errors import EnvironmentFailure, HostsFailed
-from search.measure.job import Job, JobLost
-from search.measure.journal import Journal
 from search.measure.runner import TRIES, MeasuringRunner
+from search.results.journal import Journal
 from search.strategy.request import Failure, Round
 
 from .survival import LOCAL, build_directory
@@ -282,7 +282,7 @@ def test_without_hosts_that_cannot_be_reached(tools, tmp_path, monkeypatch):
     """With --allow-shrink a host that is off from the start is left out by name."""
     from search import stages
     from search.__main__ import parser
-    from search.workplace import Workplace
+    from search.cli.workplace import Workplace
 
     (tmp_path / "hosts").write_text("n0\nn1\nn2\n")
     monkeypatch.chdir(tmp_path)
@@ -305,7 +305,7 @@ def test_without_hosts_that_cannot_be_reached(tools, tmp_path, monkeypatch):
     arguments = parser().parse_args(["configure", "--hostfile=hosts", *LOCAL[1:]])
     from rich.console import Console
 
-    from search.algorithm import Catalogue
+    from search.catalogue.algorithm import Catalogue
     from search.toolchain import TEMPLATES
 
     catalogue, place = Catalogue(TEMPLATES / "alltoall"), Workplace(tmp_path)

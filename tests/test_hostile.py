@@ -9,13 +9,13 @@ import subprocess
 import pytest
 
 from search.__main__ import parser
-from search.algorithm import Catalogue
+from search.catalogue.algorithm import Catalogue
 from search.cluster.hosts import make_cluster, read_hostfile
 from search.cluster.launcher import SSH, hostfile_text, launch_argv, on_host
-from search.decision import Cutoff, Decision, DecisionTable
-from search.emission import emit_c, emit_h
+from search.decide.decision import Cutoff, Decision, DecisionTable
+from search.emit.emission import emit_c, emit_h
 from search.errors import AtallError
-from search.profile import read_profile
+from search.strategy.profile import read_profile
 from search.toolchain import TEMPLATES, Toolchain
 
 from .test_configure import configure
@@ -196,7 +196,7 @@ def test_what_templates_must_know_is_a_name_or_a_formula(catalogue, tmp_path, fi
     "formula", ["9**9**9**9", "(" * 5000, "1e308*10", "digits(p,1)", "x" * 9999]
 )
 def test_no_formula_takes_for_ever(tmp_path, formula):
-    from search.expression import evaluate
+    from search.catalogue.expression import evaluate
 
     with pytest.raises(AtallError):
         evaluate(formula, {"p": 4})

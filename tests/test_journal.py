@@ -4,8 +4,8 @@ import random
 import pytest
 
 from search.errors import UserError
-from search.measure.journal import Journal, Record, any_journal
-from search.measure.samples import Sample
+from search.results.journal import Journal, Record, any_journal
+from search.results.samples import Sample
 
 from .conftest import ROOT
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.measure.launches import LEAST_SPREAD, USUAL_SPREAD, ratio_of, spread_of
+from search.results.launches import LEAST_SPREAD, USUAL_SPREAD, ratio_of, spread_of
 
 ratios = st.lists(st.floats(0.1, 10), min_size=1, max_size=30)
 

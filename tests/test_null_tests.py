@@ -8,9 +8,9 @@ import pytest
 
 from search.cluster.hosts import Cluster, Host
 from search.cluster.topology_file import parse_conf
+from search.cluster.watch import Watch
 from search.measure import null_tests
 from search.measure.null_tests import NullTests, dilation_text, fit
-from search.measure.watch import Watch
 
 GOOD = NullTests(1.0, 0.98, 0.94, 0.3, 0.02, 0.0, 0.0)
 TREE = "SwitchName=s0 Nodes=n[0-3] LinkSpeed=100\n"

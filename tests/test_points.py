@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from search.cli.workplace import Workplace, start_job
 from search.cluster.hosts import Cluster, Host
 from search.cluster.topology import FULL_FRAME
 from search.cluster.topology_file import parse_conf
@@ -13,9 +14,8 @@ from search.measure import messages as subject
 from search.measure.messages import agreed, line, measure_points, mode_of, pattern, quietest
 from search.measure.points import MODES, Burst, Point, as_json, changes, of_json
 from search.measure.probe import wrong_speeds
-from search.measure.samples import Interval
+from search.results.samples import Interval
 from search.toolchain import TEMPLATES
-from search.workplace import Workplace, start_job
 
 ONE = Interval(1e-5, 1e-5, 1e-5)
 

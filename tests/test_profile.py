@@ -3,8 +3,8 @@
 import pytest
 
 from search.errors import UserError
-from search.measure.journal import any_journal
-from search.profile import MOST_BLOCKS, read_profile
+from search.results.journal import any_journal
+from search.strategy.profile import MOST_BLOCKS, read_profile
 from search.toml import load_toml
 
 from .test_configure import TINY, configure

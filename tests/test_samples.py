@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search.measure.probe import find_jumps
-from search.measure.samples import (
+from search.results.samples import (
     Sample,
     enough_to_reject,
     holm,

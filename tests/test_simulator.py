@@ -8,12 +8,12 @@ import pytest
 from search.cluster.hosts import Cluster, Host
 from search.cluster.topology import PAYLOAD_SHARE
 from search.cluster.topology_file import parse_conf
-from search.decision import hashed_tree
-from search.emission import emit_c, emit_h
+from search.decide.decision import hashed_tree
+from search.emit.emission import emit_c, emit_h
 from search.errors import EnvironmentFailure
 from search.measure.points import Copy
-from search.measure.samples import Interval
 from search.model.simulator import Cost, Simulator, World, fitted, make_world
+from search.results.samples import Interval
 from search.toolchain import TEMPLATES
 
 from .conftest import ROOT

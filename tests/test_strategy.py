@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from search.decide import decide, decide_table
-from search.families import compare_families
-from search.measure import compare as comparison
-from search.measure.compare import compare_strategies
-from search.measure.journal import Record, any_journal
-from search.measure.recorded import Recorded
-from search.measure.samples import Sample
+from search.analysis import compare as comparison
+from search.analysis.compare import compare_strategies
+from search.analysis.families import compare_families
+from search.decide.rows import decide, decide_table
+from search.results.cell import Cell, cells_of, choose, linked
+from search.results.journal import Record, any_journal
+from search.results.recorded import Recorded
+from search.results.samples import Sample
 from search.strategy import STRATEGIES
-from search.strategy.cell import Cell, cells_of, choose, linked
 from search.strategy.elimination import better_half, not_grossly_slow, not_rejected, undecided
 from search.strategy.grid import coarse
 from search.strategy.promise import Promises
@@ -456,7 +456,7 @@ def test_recorded_rounds_come_back_whole_and_in_order(few):
 
 def test_the_options_name_all_strategies_and_efforts():
     from search.__main__ import parser
-    from search.stages import BENCH_LAUNCHES, BENCH_SECONDS
+    from search.cli.stages import BENCH_LAUNCHES, BENCH_SECONDS
 
     choices = {action.dest: action.choices for action in parser()._actions}
     assert set(choices["strategy"]) == STRATEGIES.keys()

@@ -12,10 +12,10 @@ import pytest
 
 from search.cluster import health
 from search.cluster.hosts import Cluster, Host
+from search.cluster.job import JobLost
 from search.cluster.site import Site
 from search.cluster.topology_file import parse_conf
 from search.errors import HostsFailed
-from search.measure.job import JobLost
 
 from .survival import EMULATED, LOCAL, THREE, Tuning, build_directory, ends, failures, left
 from .test_configure import gone, search

@@ -2,9 +2,9 @@
 
 import pytest
 
+from search.analysis.timeline import Message, Row, describe, draw, pair_up, rows_of
 from search.cluster.topology_file import parse_conf
 from search.errors import EnvironmentFailure
-from search.measure.timeline import Message, Row, describe, draw, pair_up, rows_of
 
 TREE = "SwitchName=s0 Nodes=a,b Switches=s1 LinkSpeed=100\nSwitchName=s1 Nodes=c LinkSpeed=100\n"
 RECORDS = [

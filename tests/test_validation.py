@@ -2,10 +2,10 @@
 
 import pytest
 
-from search.measure.samples import Sample
-from search.model import validation
-from search.model.validation import agreement, final, leaders, whole
-from search.strategy.cell import Cell
+from search.analysis import validation
+from search.analysis.validation import agreement, final, leaders, whole
+from search.results.cell import Cell
+from search.results.samples import Sample
 from search.strategy.request import Answer, Failure
 
 from .survival import build_directory

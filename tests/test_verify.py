@@ -4,10 +4,10 @@ import subprocess
 
 import pytest
 
-from search.decision import Cutoff, DecisionTable, Evidence
-from search.measure.bench import Timed, make_rows
-from search.measure.samples import Sample
-from search.measure.verify import RUNNER_UP, changes, judge, other_rates, plan, sure, what_matters
+from search.analysis.bench import Timed, make_rows
+from search.analysis.verify import RUNNER_UP, changes, judge, other_rates, plan, sure, what_matters
+from search.decide.decision import Cutoff, DecisionTable, Evidence
+from search.results.samples import Sample
 
 from .conftest import ROOT
 

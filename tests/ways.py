@@ -16,8 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from search.emit.install import SONAME, build_library
 from search.errors import EnvironmentFailure
-from search.install import SONAME, build_library
 from search.toolchain import TEMPLATES, Toolchain
 
 TESTS = Path(__file__).resolve().parent
@@ -221,10 +221,10 @@ def across_rows(libraries):
 
 def main(compilers):
     """Print the tables."""
-    from search.algorithm import Catalogue
-    from search.decision import read_decision
-    from search.emission import emit_c, emit_h
-    from search.workplace import GENERIC
+    from search.catalogue.algorithm import Catalogue
+    from search.cli.workplace import GENERIC
+    from search.decide.decision import read_decision
+    from search.emit.emission import emit_c, emit_h
 
     catalogue = Catalogue(TEMPLATES / "alltoall")
     text = emit_c(read_decision(GENERIC, catalogue), catalogue, TEMPLATES)

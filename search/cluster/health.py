@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from search.cluster.hostlist import Names
+from search.cluster.job import JobLost
 from search.errors import HostsFailed
-from search.measure.job import JobLost
 
 MOST_FAILURES = 2
 ANSWER_PAUSE = 5.0

@@ -20,7 +20,7 @@ from search.cluster.topology import FULL_FRAME, Link, Topology, alltoall_limit, 
 from search.cluster.topology_file import read_topology
 from search.errors import HostsFailed, UserError
 from search.files import write_whole
-from search.measure.samples import TIMEOUT
+from search.results.samples import TIMEOUT
 
 PLACEMENTS = ("switch", "interleaved", "file")
 LAUNCHERS = ("hydra", "srun")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +23,7 @@ from search.cluster.inventory import (
     fact,
     take_inventory,
 )
+from search.cluster.job import Job, JobLost
 from search.cluster.launcher import (
     ask_hosts,
     hostfile_text,
@@ -34,8 +33,8 @@ from search.cluster.launcher import (
 )
 from search.errors import EnvironmentFailure
 from search.files import write_whole
-from search.measure.job import Job, JobLost
-from search.toolchain import PROBES, TEMPLATES, Toolchain
+from search.results.fingerprint import hash_of
+from search.toolchain import Toolchain, measured_sources
 
 TRIES = 2
 """Of what needs a job that is lost."""
@@ -232,7 +231,7 @@ class Site:
             "port buffer": cluster.buffer,
             "dilation": cluster.dilation,
             "timing": timing,
-            "sources": source_hash(),
+            "sources": hash_of(measured_sources()),
         }
         if cluster.grid:
             fields["grid"] = [*cluster.grid]
@@ -268,20 +267,6 @@ def misplaced(wanted: Sequence[str], found: Sequence[str]) -> str:
             "names that differ, or full ones (hostnamectl hostname NAME)"
         )
     return f"ranks are not placed as asked: rank 0.. on {list(found[:8])}, not {list(wanted[:8])}"
-
-
-def digest(fields: Mapping[str, object]) -> str:
-    """A short name for a fingerprint."""
-    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def source_hash() -> str:
-    """Changes when what is measured, or how, changes."""
-    total = hashlib.sha256()
-    sources = [*TEMPLATES.rglob("*.j2"), *TEMPLATES.rglob("*.toml")]
-    for path in [*sorted(sources), *sorted(PROBES.glob("*.[ch]"))]:
-        total.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return total.hexdigest()[:16]
 
 
 def _read_proc(name: str) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from search.measure.journal import Disturbance
-from search.measure.samples import Sample
+from search.results.journal import Disturbance
+from search.results.samples import Sample
 
 FOREIGN_SHARE = 0.02
 """Traffic of others beyond this share of a host's link makes rounds void."""

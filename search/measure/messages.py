@@ -9,7 +9,7 @@ from typing import Any
 
 from search.cluster.topology import FULL_FRAME
 from search.measure.points import Burst, Copy, Point, Points
-from search.measure.samples import Interval, median_interval
+from search.results.samples import Interval, median_interval
 
 Ask = Callable[[str], Mapping[str, Any]]
 """Puts one request to the measuring job (probes/measure.c)."""

@@ -17,10 +17,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from search.cluster.hosts import Cluster
+from search.cluster.job import Job
 from search.cluster.topology import PAYLOAD_SHARE
+from search.cluster.watch import Watch
 from search.errors import EnvironmentFailure
-from search.measure.job import Job
-from search.measure.watch import Watch
 
 DIVISORS = (1, 2, 4, 8, 16)
 FLOW_SECONDS = 2.0

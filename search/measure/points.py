@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from search.measure.samples import Interval
+from search.results.samples import Interval
 
 MODES = ("immediate", "blocking", "delivered", "rendezvous")
 

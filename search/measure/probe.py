@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from search.cluster.hosts import Cluster
+from search.cluster.job import Job
 from search.cluster.topology import PAYLOAD_SHARE
+from search.cluster.watch import processor_times
 from search.files import write_whole
-from search.measure.job import Job
 from search.measure.messages import BURST_BYTES, measure_points, measure_rates
 from search.measure.null_tests import NullTests
 from search.measure.points import Points, as_json, changes, of_json
-from search.measure.watch import processor_times
-from search.progress import size_text
+from search.sizes import size_text
 
 PATIENCE = 60.0
 PINGPONGS = 50

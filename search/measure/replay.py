@@ -6,9 +6,9 @@ import random
 import statistics
 from collections.abc import Iterable
 
-from search.algorithm import Variant
-from search.measure.journal import Place, Record, rounds_of
-from search.measure.samples import Sample
+from search.catalogue.algorithm import Variant
+from search.results.journal import Place, Record, rounds_of
+from search.results.samples import Sample
 from search.strategy.request import Answer, Failure, Outcome, Request, Round, Search
 
 

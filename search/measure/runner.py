@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from search.algorithm import Variant
+from search.catalogue.algorithm import Variant
+from search.cluster.job import Job, JobLost
+from search.cluster.watch import Watch
 from search.errors import EnvironmentFailure, TooNoisy
 from search.measure.gates import Gates, summarised
-from search.measure.job import Job, JobLost
-from search.measure.journal import Disturbance, Journal, Place, Record
-from search.measure.recorded import Recorded
-from search.measure.samples import Sample
 from search.measure.visits import OutOfTime, Pace, Visits, usual_pace
-from search.measure.watch import Watch
+from search.results.journal import Disturbance, Journal, Place, Record
+from search.results.recorded import Recorded
+from search.results.samples import Sample
 from search.strategy.request import Answer, Failure, Outcome, Restart, Round, Search
 
 TRIES = 3

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from search.algorithm import Variant
-from search.measure.job import Job
-from search.measure.journal import Place
-from search.measure.samples import TIMEOUT, sample_of
+from search.catalogue.algorithm import Variant
+from search.cluster.job import Job
+from search.cluster.watch import Watch
 from search.measure.scheme import isolated, looped
-from search.measure.watch import Watch
+from search.results.journal import Place
+from search.results.samples import TIMEOUT, sample_of
 from search.strategy.request import Failure, Outcome
 
 WARMUP_CALLS = 3

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from search.algorithm import Variant
+from search.catalogue.algorithm import Variant
 from search.errors import EnvironmentFailure
 from search.files import read_object, write_whole
 from search.measure.points import Points, as_json, of_json
-from search.measure.samples import score
 from search.model.simulator import Simulator
+from search.results.samples import score
 from search.strategy.request import Expectation
 
 MOST_BYTES = 1 << 22

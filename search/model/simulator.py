@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from search.algorithm import Variant
+from search.catalogue.algorithm import Variant
 from search.cluster.hosts import Cluster, dilation_at
 from search.cluster.netns import BURST
 from search.cluster.topology import FULL_FRAME, PAYLOAD_SHARE, Node, flatten
 from search.errors import EnvironmentFailure
 from search.measure.points import Point, Points
-from search.measure.samples import TIMEOUT, Interval, Sample
+from search.results.samples import TIMEOUT, Interval, Sample
 
 WARMUPS, CALLS = 4, 4
 """Of a prediction: TCP's windows are what earlier calls left."""

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from search.algorithm import Variant
-from search.strategy.cell import LEAST_PAIRS, Cell, between
+from search.catalogue.algorithm import Variant
+from search.results.cell import LEAST_PAIRS, Cell, between
 from search.strategy.request import Cells, Relaunch, Search, Task, calls_seconds, play
 
 USUAL_SHARE, MOST_SHARE = 0.5, 3.0

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from search.algorithm import Body, Variant
-from search.strategy.cell import Cell, choose
+from search.catalogue.algorithm import Body, Variant
+from search.results.cell import Cell, choose
 from search.strategy.grid import bisect, coarse
 from search.strategy.request import Cells, Search, Task, play
 from search.strategy.three_steps import compare

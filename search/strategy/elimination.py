@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from search.algorithm import Variant
-from search.measure.samples import enough_to_reject, holm, sign_test
-from search.strategy.cell import EQUAL, Cell
+from search.catalogue.algorithm import Variant
+from search.results.cell import EQUAL, Cell
+from search.results.samples import enough_to_reject, holm, sign_test
 
 GROSS = 1.5
 """A variant slower than this many times the fastest in each of GROSS_ROUNDS rounds is out."""

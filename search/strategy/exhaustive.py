@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search.strategy.cell import Cell
+from search.results.cell import Cell
 from search.strategy.request import Cells, Search, Task, play
 
 SHORT = 12 << 10

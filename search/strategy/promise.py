@@ -6,8 +6,8 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from search.algorithm import Variant
-from search.strategy.cell import REQUEST_SECONDS, Cell
+from search.catalogue.algorithm import Variant
+from search.results.cell import REQUEST_SECONDS, Cell
 
 FAR = 64
 """Blocks that differ by this factor or more tell nothing of each other."""

@@ -13,8 +13,8 @@ import math
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 
-from search.algorithm import Variant
-from search.strategy.cell import Cell, between, choose, linked
+from search.catalogue.algorithm import Variant
+from search.results.cell import Cell, between, choose, linked
 from search.strategy.elimination import (
     GROSS_ROUNDS,
     better_half,

@@ -11,10 +11,10 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
 
-from search.algorithm import Variant
-from search.measure.journal import Place
-from search.measure.samples import Sample
-from search.strategy.cell import REQUEST_SECONDS, Cell
+from search.catalogue.algorithm import Variant
+from search.results.cell import REQUEST_SECONDS, Cell
+from search.results.journal import Place
+from search.results.samples import Sample
 
 SIZES = (1, 64, 256, *(1024 << i for i in range(9)))
 """Bytes to each peer: the sizes of Faraj and Yuan, section 5."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from search.algorithm import Variant
-from search.measure.samples import median_interval
-from search.strategy.cell import Cell, between, choose
+from search.catalogue.algorithm import Variant
+from search.results.cell import Cell, between, choose
+from search.results.samples import median_interval
 from search.strategy.elimination import GROSS_ROUNDS, not_grossly_slow
 from search.strategy.request import Cells, Search, Task, calls_seconds, play
 

@@ -6,12 +6,12 @@ import os
 import tempfile
 from pathlib import Path
 
-from search.algorithm import Catalogue
-from search.decision import read_decision
-from search.emission import emit_c, emit_h
-from search.summary import catalogue_page
+from search.catalogue.algorithm import Catalogue
+from search.cli.summary import catalogue_page
+from search.cli.workplace import GENERIC
+from search.decide.decision import read_decision
+from search.emit.emission import emit_c, emit_h
 from search.toolchain import TEMPLATES, read_toolchain
-from search.workplace import GENERIC
 from tests.dry_runs import build_dry_run, traces
 
 HERE = Path(__file__).resolve().parent

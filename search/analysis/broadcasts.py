@@ -19,14 +19,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from search.algorithm import Algorithm, Body, Enumerated, Number, Variant
+from search.catalogue.algorithm import Algorithm, Body, Enumerated, Number, Variant
+from search.cluster.job import Job, JobLost
 from search.errors import EnvironmentFailure
-from search.measure.job import Job, JobLost
-from search.measure.journal import Journal, Record
-from search.measure.samples import sample_of
 from search.model.magpie import shape
-from search.progress import size_text
-from search.strategy.cell import Cell
+from search.results.cell import Cell
+from search.results.journal import Journal, Record
+from search.results.samples import sample_of
+from search.sizes import size_text
 from search.strategy.descent import BEYOND
 from search.strategy.request import EFFORTS, Expectation, Task
 

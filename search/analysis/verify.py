@@ -11,16 +11,16 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from search.analysis.bench import Plan, Row, Timed, ratio_text
 from search.cluster.hosts import Cluster
+from search.cluster.job import Job
 from search.cluster.topology import FULL_FRAME
-from search.decision import DecisionTable, Evidence
-from search.measure.bench import Plan, Row, Timed, ratio_text
+from search.decide.decision import DecisionTable, Evidence
 from search.measure.gates import Gates, summarised
-from search.measure.job import Job
 from search.measure.null_tests import NullTests, null_tests
-from search.measure.samples import Interval, score
 from search.measure.visits import LOOK_MILLISECONDS, PATIENCE, Pace
-from search.progress import size_text
+from search.results.samples import Interval, score
+from search.sizes import size_text
 
 MOST_ROWS = 8
 LARGE = 65536

@@ -8,16 +8,10 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from search.sizes import size_text
+
 PLAIN_SECONDS = 10.0
 """Without a terminal: at most one line in so many seconds."""
-
-
-def size_text(block: int) -> str:
-    """Bytes as people write them: 1024 is 1 KiB."""
-    for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if block >= factor and block % (factor // 4) == 0:
-            return f"{block / factor:g} {unit}"
-    return f"{block} B"
 
 
 class Display:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from search.analysis.bench import headline_of
+from search.analysis.pictures import picture, ratio_axis
 from search.errors import EnvironmentFailure, UserError
 from search.files import write_whole
-from search.measure.bench import headline_of
-from search.pictures import picture, ratio_axis
-from search.progress import size_text
+from search.sizes import size_text
 from search.toolchain import SOURCE
 
 README_CLUSTER = "two-switches"

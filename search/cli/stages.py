@@ -15,62 +15,16 @@ from typing import Any
 
 from rich.console import Console
 
-from search import install as installation
-from search.algorithm import Catalogue, Variant
-from search.cluster.hosts import (
-    Cluster,
-    make_cluster,
-    read_cluster,
-    shrink,
-    tree_source,
-    write_cluster,
-)
-from search.cluster.inventory import carriers, count_traffic
-from search.cluster.site import Site, digest
-from search.decide import decide, weigh
-from search.decision import (
-    Decision,
-    DecisionTable,
-    Evidence,
-    hashed_tree,
-    read_decision,
-    write_decision,
-)
-from search.emission import emit_c, emit_h
-from search.errors import (
-    EnvironmentFailure,
-    HostsFailed,
-    Interrupted,
-    Outdated,
-    TooNoisy,
-    UserError,
-)
-from search.families import compare_families
-from search.files import read_object, write_whole
-from search.measure import bench as benchmark
-from search.measure import timeline, verify
-from search.measure.compare import compare_strategies
-from search.measure.gates import summarised
-from search.measure.job import Job, JobLost
-from search.measure.journal import Journal, Record, any_journal, usual_disturbance
-from search.measure.null_tests import DIVISORS, NullTests, dilation_text, fit
-from search.measure.probe import Machine, probe, rates_now, read_machine, write_machine
-from search.measure.watch import processor_times
-from search.model import broadcasts
-from search.model.expectation import read_predictions
-from search.model.magpie import completion
-from search.model.validation import agreement, final, leaders, predictions, show, whole
-from search.profile import read_profile
-from search.progress import size_text
-from search.strategy.cell import cells_of, linked
-from search.strategy.claim import spread_in
-from search.strategy.racing import FIRST
-from search.strategy.request import QUICK_SIZES, SIZES, Cells
-from search.summary import describe, list_catalogue, summary
-from search.toolchain import TEMPLATES, Toolchain, read_toolchain
-from search.tuning import Tuned, make_gates, measure_rounds, tune
-from search.verbs import INSTALLATION
-from search.workplace import (
+from search.analysis import bench as benchmark
+from search.analysis import broadcasts, timeline, verify
+from search.analysis.compare import compare_strategies
+from search.analysis.families import compare_families
+from search.analysis.validation import agreement, final, leaders, predictions, show, whole
+from search.catalogue.algorithm import Catalogue, Variant
+from search.cli.summary import describe, list_catalogue, summary
+from search.cli.tuning import Tuned, make_gates, measure_rounds, tune
+from search.cli.verbs import INSTALLATION
+from search.cli.workplace import (
     PRESETS,
     Workplace,
     build_job,
@@ -80,6 +34,52 @@ from search.workplace import (
     sizes_of,
     start_job,
 )
+from search.cluster.hosts import (
+    Cluster,
+    make_cluster,
+    read_cluster,
+    shrink,
+    tree_source,
+    write_cluster,
+)
+from search.cluster.inventory import carriers, count_traffic
+from search.cluster.job import Job, JobLost
+from search.cluster.site import Site
+from search.cluster.watch import processor_times
+from search.decide.claim import spread_in
+from search.decide.decision import (
+    Decision,
+    DecisionTable,
+    Evidence,
+    hashed_tree,
+    read_decision,
+    write_decision,
+)
+from search.decide.rows import decide, weigh
+from search.emit import install as installation
+from search.emit.emission import emit_c, emit_h
+from search.errors import (
+    EnvironmentFailure,
+    HostsFailed,
+    Interrupted,
+    Outdated,
+    TooNoisy,
+    UserError,
+)
+from search.files import read_object, write_whole
+from search.measure.gates import summarised
+from search.measure.null_tests import DIVISORS, NullTests, dilation_text, fit
+from search.measure.probe import Machine, probe, rates_now, read_machine, write_machine
+from search.model.expectation import read_predictions
+from search.model.magpie import completion
+from search.results.cell import cells_of, linked
+from search.results.fingerprint import digest
+from search.results.journal import Journal, Record, any_journal, usual_disturbance
+from search.sizes import size_text
+from search.strategy.profile import read_profile
+from search.strategy.racing import FIRST
+from search.strategy.request import QUICK_SIZES, SIZES, Cells
+from search.toolchain import TEMPLATES, Toolchain, read_toolchain
 
 PLAIN_WIDTH = 160
 """Columns where there is no terminal."""
@@ -602,7 +602,7 @@ def make_plan(
 
 def report_stage(console: Console, place: Workplace, catalogue: Catalogue) -> None:
     """Write build/report.html."""
-    from search import report  # matplotlib takes a second to load
+    from search.analysis import report  # matplotlib takes a second to load
 
     cluster, _ = read_cluster(place.cluster)
     journal, cells = read_cells(place, catalogue)
@@ -622,7 +622,7 @@ def report_stage(console: Console, place: Workplace, catalogue: Catalogue) -> No
 
 def figures_stage(console: Console, options: Namespace, root: Path) -> None:
     """Tune and bench the clusters of doc/clusters that are named, or all; write doc/results.md."""
-    from search.figures import make_figures  # matplotlib takes a second to load
+    from search.analysis.figures import make_figures  # matplotlib takes a second to load
 
     def run_cluster(path: Path, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)

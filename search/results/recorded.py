@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from search.measure.journal import Place, Record, confirming_rounds, rounds_of
-from search.measure.samples import Sample
+from search.results.journal import Place, Record, confirming_rounds, rounds_of
+from search.results.samples import Sample
 
 Taken = tuple[int, dict[str, Sample]]
 """A round's number, and its samples by label."""

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from search.algorithm import Variant
-from search.measure.journal import Place, Record, confirming_rounds, disturbed_rounds, rounds_of
-from search.measure.launches import ratio_of
-from search.measure.samples import (
+from search.catalogue.algorithm import Variant
+from search.results.journal import Place, Record, confirming_rounds, disturbed_rounds, rounds_of
+from search.results.launches import ratio_of
+from search.results.samples import (
     CONFIDENCE,
     Interval,
     Sample,

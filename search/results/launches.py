@@ -18,7 +18,7 @@ from functools import cache
 
 from scipy.stats import binom, norm, t
 
-from search.measure.samples import CONFIDENCE, Interval
+from search.results.samples import CONFIDENCE, Interval
 
 USUAL_SPREAD = 0.02
 """Standard deviation of a ratio's logarithm from launch to launch, where nothing tells it."""

@@ -16,15 +16,15 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from search.decision import Cutoff, Decision, DecisionTable, Ratio
+from search.analysis.bench import geometric_mean, verdict
+from search.analysis.pictures import bands, for_screens, ratio_axis
+from search.decide.decision import Cutoff, Decision, DecisionTable, Ratio
 from search.files import write_whole
-from search.measure.bench import geometric_mean, verdict
-from search.measure.journal import Place, Record
 from search.measure.probe import Machine
-from search.measure.samples import median_interval
-from search.pictures import bands, for_screens, ratio_axis
-from search.progress import size_text
-from search.strategy.cell import Cell
+from search.results.cell import Cell
+from search.results.journal import Place, Record
+from search.results.samples import median_interval
+from search.sizes import size_text
 
 MOST_IN_BAR = 4.0
 """Ratios beyond it are at the end of a bar."""

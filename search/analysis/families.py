@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
-from search.algorithm import Catalogue, Variant
-from search.measure.journal import Place, Record
-from search.progress import size_text
-from search.strategy.cell import Cell, cells_of
+from search.catalogue.algorithm import Catalogue, Variant
+from search.results.cell import Cell, cells_of
+from search.results.journal import Place, Record
+from search.sizes import size_text
 
 
 def best_of_families(cell: Cell) -> dict[str, Variant]:

@@ -6,12 +6,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from search.algorithm import Catalogue
+from search.analysis.bench import geometric_mean, ratio_text
+from search.catalogue.algorithm import Catalogue
+from search.cli.tuning import Tuned
 from search.cluster.hosts import Cluster
-from search.decision import Decision, DecisionTable, Evidence
-from search.measure.bench import geometric_mean, ratio_text
-from search.progress import size_text
-from search.tuning import Tuned
+from search.decide.decision import Decision, DecisionTable, Evidence
+from search.sizes import size_text
 
 PAGE_HEAD = """\
 # The algorithms

@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from search.catalogue.expression import as_c, evaluate
 from search.errors import UserError
-from search.expression import as_c, evaluate
 from search.toml import load_toml, load_toml_text
 
 NEEDS: dict[str, Callable[[int], bool]] = {

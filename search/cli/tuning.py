@@ -11,26 +11,28 @@ from typing import Any
 
 from rich.console import Console
 
-from search.algorithm import Catalogue, Variant
+from search.catalogue.algorithm import Catalogue, Variant
+from search.cli.progress import Display
+from search.cli.workplace import Workplace, build_simulator, sizes_of
 from search.cluster.hosts import Cluster, read_cluster
-from search.cluster.site import Site, digest
-from search.decide import WINNERS_TO_CONFIRM
+from search.cluster.job import Job
+from search.cluster.site import Site
+from search.cluster.watch import Watch
+from search.decide.rows import WINNERS_TO_CONFIRM
 from search.errors import EnvironmentFailure, HostsFailed
 from search.files import read_object, write_whole
 from search.measure.gates import Gates
-from search.measure.job import Job
-from search.measure.journal import Journal, Place
 from search.measure.probe import read_machine
 from search.measure.runner import MeasuringRunner
 from search.measure.visits import OutOfTime
-from search.measure.watch import Watch
 from search.model.expectation import Expectations, keep, start_model
-from search.progress import Display, size_text
+from search.results.fingerprint import digest
+from search.results.journal import Journal, Place
+from search.sizes import size_text
 from search.strategy import STRATEGIES
 from search.strategy.confirming import confirming
 from search.strategy.elimination import undecided
 from search.strategy.request import EFFORTS, Cells, Search, Task, expects_nothing
-from search.workplace import Workplace, build_simulator, sizes_of
 
 CHOOSE_PATIENCE = 60.0
 

@@ -18,10 +18,10 @@ from typing import Any, NoReturn
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from search.algorithm import SCRATCH_BLOCK, SCRATCH_MOST, Body, Catalogue, Number, Variant
-from search.decision import Cutoff, Decision, TreeNode
+from search.catalogue.algorithm import SCRATCH_BLOCK, SCRATCH_MOST, Body, Catalogue, Number, Variant
+from search.catalogue.expression import as_c
+from search.decide.decision import Cutoff, Decision, TreeNode
 from search.errors import UserError
-from search.expression import as_c
 
 MOST_DEPTH = 2
 """Messages that may follow each other on a cable at a time in a planned exchange."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from search.errors import EnvironmentFailure, UserError
-from search.measure.samples import TIMEOUT, Sample
+from search.results.samples import TIMEOUT, Sample
 
 SCHEMA = 2
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import tomli_w
 
-from search.algorithm import Catalogue, Variant
+from search.catalogue.algorithm import Catalogue, Variant
 from search.cluster.hostlist import name_hash
 from search.cluster.topology import MOST_CAPACITY, Topology, flatten
 from search.errors import UserError
 from search.files import write_whole
-from search.progress import size_text
+from search.sizes import size_text
 from search.toml import load_toml
 
 SCHEMA = 1

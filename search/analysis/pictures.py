@@ -12,7 +12,7 @@ matplotlib.use("Agg")  # no display
 from matplotlib import pyplot
 from matplotlib.ticker import FuncFormatter
 
-from search.progress import size_text
+from search.sizes import size_text
 
 WIDE, NARROW = (10.0, 4.6), (4.6, 4.6)
 """Inches of a picture, on a screen and on a telephone."""

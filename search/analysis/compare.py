@@ -11,14 +11,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from search.algorithm import Variant
-from search.decide import WINNERS_TO_CONFIRM, decide_table
-from search.decision import DecisionTable
+from search.catalogue.algorithm import Variant
+from search.decide.decision import DecisionTable
+from search.decide.rows import WINNERS_TO_CONFIRM, decide_table
 from search.errors import UserError
-from search.measure.journal import Record
 from search.measure.replay import ReplayRunner
+from search.results.cell import Cell, cells_of
+from search.results.journal import Record
 from search.strategy import STRATEGIES
-from search.strategy.cell import Cell, cells_of
 from search.strategy.confirming import confirming
 from search.strategy.request import EFFORTS, Cells, Task
 

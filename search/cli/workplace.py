@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from search.algorithm import Catalogue
+from search.catalogue.algorithm import Catalogue
 from search.cluster.hosts import Cluster, read_cluster
+from search.cluster.job import Job
 from search.cluster.site import Site
-from search.decision import Decision, hashed_tree, read_decision
-from search.emission import emit_c, emit_h
+from search.decide.decision import Decision, hashed_tree, read_decision
+from search.emit.emission import emit_c, emit_h
 from search.errors import UserError
 from search.files import write_whole
-from search.measure.job import Job
 from search.measure.points import Points
 from search.measure.probe import read_machine
 from search.model.simulator import Simulator, calibrated

@@ -22,15 +22,15 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from search.decision import Decision
+from search.cluster.job import Job, JobLost
+from search.decide.decision import Decision
 from search.errors import EnvironmentFailure
 from search.files import write_whole
-from search.measure.job import Job, JobLost
-from search.measure.launches import ratio_of, spread_of
-from search.measure.samples import Interval, Sample, median_interval, sample_of
 from search.measure.scheme import isolated
 from search.measure.visits import SETTLE_TIMEOUTS, SKEW_BARRIERS, Pace, usual_pace
-from search.progress import size_text
+from search.results.launches import ratio_of, spread_of
+from search.results.samples import Interval, Sample, median_interval, sample_of
+from search.sizes import size_text
 
 TARGETS = ("library", "generated")
 LEAST_ROUNDS = 3

@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import kendalltau
 
-from search.algorithm import Variant
-from search.measure.journal import Place
-from search.measure.samples import Sample, score
-from search.progress import size_text
-from search.strategy.cell import EQUAL, Cell
+from search.catalogue.algorithm import Variant
+from search.results.cell import EQUAL, Cell
+from search.results.journal import Place
+from search.results.samples import Sample, score
+from search.sizes import size_text
 from search.strategy.racing import FIRST
 from search.strategy.request import Cells, Search, calls_seconds, play
 

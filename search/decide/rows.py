@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Optional
 
-from search.algorithm import Variant
+from search.catalogue.algorithm import Variant
 from search.cluster.topology import FULL_FRAME
-from search.decision import Cutoff, DecisionTable, Evidence, Ratio, merge_equal
-from search.measure.journal import Place
-from search.measure.samples import TIMEOUT, modes, sits_on_ticks
-from search.strategy.cell import Cell, between, linked
-from search.strategy.claim import indistinguishable, spread_in, winners_of
+from search.decide.claim import indistinguishable, spread_in, winners_of
+from search.decide.decision import Cutoff, DecisionTable, Evidence, Ratio, merge_equal
+from search.results.cell import Cell, between, linked
+from search.results.journal import Place
+from search.results.samples import TIMEOUT, modes, sits_on_ticks
 
 Limit = Callable[[int, int], Optional[float]]
 """The physical limit of ranks and block in seconds, if the links' speeds are known."""

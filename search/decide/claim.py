@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 
 from scipy.stats import fisher_exact
 
-from search.algorithm import Variant
-from search.measure.launches import spread_of
-from search.measure.samples import lossy
-from search.strategy.cell import EQUAL, NOISY, Cell
+from search.catalogue.algorithm import Variant
+from search.results.cell import EQUAL, NOISY, Cell
+from search.results.launches import spread_of
+from search.results.samples import lossy
 
 DOUBT = 0.05
 """Probability with which one seems to be better that is not; of all rivals together (Bonferroni)

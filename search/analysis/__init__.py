@@ -1,0 +1,1 @@
+"""What one looks at: bench, verify, comparisons, timelines, reports, validation of models."""

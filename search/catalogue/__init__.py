@@ -1,0 +1,1 @@
+"""What can be measured: algorithms, parameters and variants, as the templates say."""

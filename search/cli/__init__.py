@@ -1,0 +1,1 @@
+"""What `python -m search` can be told to do."""

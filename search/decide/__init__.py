@@ -1,0 +1,1 @@
+"""From samples to tables: what may be claimed, rows, the file that holds them."""

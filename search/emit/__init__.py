@@ -1,0 +1,1 @@
+"""From tables and templates to C, and its installation."""

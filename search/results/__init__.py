@@ -1,0 +1,1 @@
+"""What was measured: samples, their statistics, the journal, cells."""
