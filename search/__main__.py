@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from search.cli.verbs import JOURNALS, STAGES, STRATEGIES
+from search.cluster.backends import LAUNCHERS
+from search.cluster.hosts import PLACEMENTS
 from search.errors import AtallError, EnvironmentFailure, Interrupted, UserError
 
 
@@ -63,11 +65,11 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--emulate-buffer", dest="buffer", type=size, default=32768)
     top.add_argument("--emulate-slots", dest="slots", type=count, default=1)
     top.add_argument("--hostfile", metavar="FILE")
-    top.add_argument("--launcher", choices=("hydra", "srun"))
+    top.add_argument("--launcher", choices=LAUNCHERS)
     top.add_argument("--np", type=counts)
     top.add_argument("--grid", type=grid, metavar="ROWSxCOLUMNS")
     top.add_argument("--topology", metavar="FILE")
-    top.add_argument("--placement", choices=("switch", "interleaved", "file"), default="switch")
+    top.add_argument("--placement", choices=PLACEMENTS, default="switch")
     top.add_argument("--strategy", choices=STRATEGIES, default="racing")
     top.add_argument("--timing", choices=("isolated", "loop"), default="isolated")
     top.add_argument("--effort", choices=("quick", "normal", "thorough"))

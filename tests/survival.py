@@ -15,7 +15,7 @@ DRIVER = """\
 import sys
 from search.cli import tuning
 from search.__main__ import main
-from search.cluster import health, launcher
+from search.cluster import asking, health
 from search.measure import probe, visits
 from search.cluster import job
 tuning.CHOOSE_PATIENCE = probe.PATIENCE = visits.PATIENCE = {patience}

@@ -9,18 +9,14 @@ import pytest
 from search.__main__ import parser
 from search.cli.stages import keep_better
 from search.cli.workplace import Workplace
-from search.cluster.hosts import (
-    Host,
-    make_cluster,
-    place,
-    read_cluster,
-    read_hostfile,
-    slurm_hosts,
-    tree_source,
-    write_cluster,
-)
-from search.cluster.launcher import hostfile_text, launch_argv, preflight
+from search.cluster.backends import backend_of
+from search.cluster.backends.ssh import Ssh
+from search.cluster.configured import make_cluster, read_cluster, write_cluster
+from search.cluster.hostfile import read_hostfile
+from search.cluster.hosts import Host, place
+from search.cluster.hydra import hostfile_text
 from search.cluster.site import misplaced
+from search.cluster.slurm import slurm_hosts
 from search.cluster.topology_file import parse_conf
 from search.decide.decision import write_decision
 from search.errors import EnvironmentFailure, UserError
@@ -85,7 +81,7 @@ def test_the_source_of_the_tree_is_said(tmp_path):
     (tmp_path / "tree").write_text("SwitchName=s Nodes=n[0-1]\n")
     for words, said in (((), "one switch"), ((f"--topology={tmp_path}/tree",), f"{tmp_path}/tree")):
         chosen = options(f"--hostfile={tmp_path}/hosts", *words)
-        assert tree_source(chosen, make_cluster(chosen, {})).startswith(said)
+        assert make_cluster(chosen, {})[1].startswith(f"topology: {said}")
 
 
 @pytest.mark.parametrize(
@@ -115,8 +111,8 @@ def srun(tmp_path, monkeypatch):
 def test_slurm_jobs(srun):
     environment = {"SLURM_JOB_NODELIST": "n[0-2],m", "SLURM_TASKS_PER_NODE": "2(x3),1"}
     assert slurm_hosts(environment) == [Host("n0", 2), Host("n1", 2), Host("n2", 2), Host("m", 1)]
-    cluster = make_cluster(options("--launcher=srun"), environment)
-    assert (cluster.kind, cluster.ranks) == ("remote", 7)
+    cluster, _ = make_cluster(options("--launcher=srun"), environment)
+    assert (cluster.backend, cluster.ranks) == ("srun", 7)
     for tasks in ("2", "x", "1(x5)"):
         with pytest.raises(UserError, match="SLURM_TASKS_PER_NODE"):
             slurm_hosts({**environment, "SLURM_TASKS_PER_NODE": tasks})
@@ -124,7 +120,7 @@ def test_slurm_jobs(srun):
 
 def test_ranks_fill_hosts_and_a_cluster_is_read_back(tmp_path):
     (tmp_path / "hosts").write_text("n1:2\nn0:3\n")
-    cluster = make_cluster(options(f"--hostfile={tmp_path}/hosts", "--np=4"), {})
+    cluster, _ = make_cluster(options(f"--hostfile={tmp_path}/hosts", "--np=4"), {})
     assert cluster.host_of_rank() == ["n1", "n1", "n0", "n0"]
     assert cluster.ranks_on() == {"n1": 2, "n0": 2}
     assert hostfile_text(cluster) == "n1:2\nn0:2\n"
@@ -137,38 +133,49 @@ def test_ranks_fill_hosts_and_a_cluster_is_read_back(tmp_path):
         read_cluster(tmp_path / "none.json")
 
 
-def test_command_lines(tmp_path, srun):
+def started_by(cluster, folder, patch, **settings):
+    """The command line that starts a cluster's ranks."""
+    backend = backend_of(cluster.backend)
+    patch.setattr(backend, "settings", settings)
+    return backend(cluster, TOOLS, folder, print).argv(folder / "measure")
+
+
+def test_command_lines(tmp_path, srun, monkeypatch):
     (tmp_path / "hosts").write_text("n1:2\nn0:1\n")
-    remote = make_cluster(options(f"--hostfile={tmp_path}/hosts"), {})
-    settings, hosts, program = {"FI_PROVIDER": "tcp"}, tmp_path / "hosts", tmp_path / "measure"
-    assert launch_argv(remote, TOOLS, hosts, program, settings, None) == [
+    program, setting = str(tmp_path / "measure"), {"FI_PROVIDER": "tcp"}
+    remote, _ = make_cluster(options(f"--hostfile={tmp_path}/hosts"), {})
+    assert started_by(remote, tmp_path, monkeypatch, **setting) == [
         "mpiexec",
         "-launcher",
         "ssh",
         "-f",
-        str(hosts),
+        str(tmp_path / "hostfile"),
         "-n",
         "3",
         "-genv",
         "FI_PROVIDER",
         "tcp",
-        str(program),
+        program,
     ]
-    local = make_cluster(options("--np=3"), {})
-    assert launch_argv(local, TOOLS, hosts, program, {}, None) == [
-        "mpiexec",
-        "-n",
-        "3",
-        str(program),
-    ]
-    slurm = make_cluster(options("--launcher=srun"), {"SLURM_JOB_NODELIST": "n[0-1]"})
-    assert launch_argv(slurm, TOOLS, hosts, program, settings, None) == [
+    assert (tmp_path / "hostfile").read_text() == "n1:2\nn0:1\n"
+    local, _ = make_cluster(options("--np=3"), {})
+    assert started_by(local, tmp_path, monkeypatch) == ["mpiexec", "-n", "3", program]
+    slurm, _ = make_cluster(options("--launcher=srun"), {"SLURM_JOB_NODELIST": "n[0-1]"})
+    assert started_by(slurm, tmp_path, monkeypatch, **setting) == [
         "srun",
         "--input=0",
         "--ntasks=2",
         "--distribution=arbitrary",
         "--export=ALL,FI_PROVIDER=tcp",
-        str(program),
+        program,
+    ]
+    (tmp_path / "tree").write_text("SwitchName=s0 Nodes=n[0-1] LinkSpeed=10\n")
+    emulated, _ = make_cluster(options(f"--emulate={tmp_path}/tree"), {})
+    assert started_by(emulated, tmp_path, monkeypatch, **setting)[-3:] == [
+        "/run/atall/enter",
+        "n0",
+        "mpiexec -launcher ssh -launcher-exec /run/atall/enter -iface e0 "
+        f"-f {tmp_path}/hostfile -n 2 -genv FI_PROVIDER tcp {program}",
     ]
 
 
@@ -185,20 +192,20 @@ def test_preflight_names_the_host_and_the_cure(tmp_path, monkeypatch, kind):
     (tmp_path / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (tmp_path / "hosts").write_text("n1\nn2\n")
-    cluster = make_cluster(options(f"--hostfile={tmp_path}/hosts"), {})
+    cluster, _ = make_cluster(options(f"--hostfile={tmp_path}/hosts"), {})
     if kind == "babbles":
-        preflight(cluster)
+        Ssh(cluster, TOOLS, tmp_path, print).__enter__()
         said = (tmp_path / "log").read_text().splitlines()
         assert sorted(said)[0] == "-o BatchMode=yes -o ConnectTimeout=5 -- n1 true"
         return
     with pytest.raises(EnvironmentFailure, match=r"host n1 .*1 more.*ssh n1 true"):
-        preflight(cluster)
+        Ssh(cluster, TOOLS, tmp_path, print).__enter__()
 
 
 def test_a_tuned_file_is_not_replaced_because_no_cluster_is_named(tmp_path, catalogue, generic):
     place = Workplace(tmp_path)
     place.generated.mkdir()
-    local = make_cluster(options("--np=2"), {})
+    local, _ = make_cluster(options("--np=2"), {})
     keep_better(place, catalogue, local, fresh=False)  # nothing is there
     for hosts, words in (["0"], ()), (["0", "1"], ("tuned for 2 hosts", "--fresh")):
         write_decision(place.decision, replace(generic, tuned={**TUNED, "hosts": hosts}))

@@ -32,7 +32,7 @@ RECORDS = [Record(4, 64, "native", n, Sample((1e-3 + n,), spent=0.5)) for n in r
 def work(generic, catalogue):
     """Write all that a tuning writes, ``turn`` being what differs from one to the next."""
     text = emit_c(generic, catalogue, TEMPLATES)
-    cluster = Cluster("remote", (Host("n0", 2),), 2, single_switch(["n0"]))
+    cluster = Cluster("ssh", (Host("n0", 2),), 2, single_switch(["n0"]))
 
     def write(place, turn, confirmed):
         write_cluster(place / "cluster.json", cluster, {"turn": turn})

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from search import toolchain
 from search.__main__ import parser
 from search.cli import stages, workplace
-from search.cluster import site
 from search.errors import Interrupted
 from search.measure import visits
 from search.toolchain import TEMPLATES
@@ -46,7 +46,7 @@ def broken(monkeypatch, tmp_path, tools):
         (folder / "alltoall" / f"{name}.c.j2").write_text(BROKEN.format(name=name, body=body))
     monkeypatch.setattr(stages, "TEMPLATES", folder)
     monkeypatch.setattr(workplace, "TEMPLATES", folder)
-    monkeypatch.setattr(site, "TEMPLATES", folder)
+    monkeypatch.setattr(toolchain, "TEMPLATES", folder)
     monkeypatch.setattr(visits, "PATIENCE", 2.0)
     (tmp_path / "config.mk").write_text(
         f"MPICC = {tools.mpicc}\nMPIEXEC = {tools.mpiexec}\nCFLAGS = \n"

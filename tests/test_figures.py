@@ -68,7 +68,7 @@ def test_a_cluster_that_is_not_there_is_said(tmp_path):
 
 
 def test_results_are_written_for_clusters_that_ran(tmp_path, monkeypatch):
-    from search import figures
+    from search.analysis import figures
 
     for folder in ("doc/clusters", "build"):
         (tmp_path / folder).mkdir(parents=True)

@@ -9,7 +9,7 @@ from rich.console import Console
 from search import toolchain
 from search.cli.tuning import compare_fingerprint
 from search.cli.workplace import Workplace
-from search.cluster import site as site_module
+from search.cluster import backend
 from search.cluster.hosts import Cluster, Host
 from search.cluster.site import Site
 from search.cluster.topology_file import parse_conf
@@ -24,16 +24,16 @@ TOOLS = Toolchain("mpicc", "mpiexec", ())
 
 def cluster(names="n0 n1 n2", **more):
     hosts = tuple(Host(name, 1) for name in names.split())
-    return Cluster("remote", hosts, 3, parse_conf(TREE.format(10), "here"), **more)
+    return Cluster("ssh", hosts, 3, parse_conf(TREE.format(10), "here"), **more)
 
 
 @pytest.fixture
 def prints(tmp_path, monkeypatch):
     """The fingerprint of a cluster under circumstances that can be set."""
     system = {"tcp_congestion_control": "cubic", "tcp_rmem": "4096 131072 6291456"}
-    monkeypatch.setattr(site_module, "_read_proc", lambda name: system.get(name, "1"))
-    monkeypatch.setattr(site_module.platform, "release", lambda: system.get("release", "6.1"))
-    monkeypatch.setattr(site_module, "NETWORK_CARDS", tmp_path / "net")
+    monkeypatch.setattr(backend, "read_proc", lambda name: system.get(name, "1"))
+    monkeypatch.setattr(backend.platform, "release", lambda: system.get("release", "6.1"))
+    monkeypatch.setattr(backend, "NETWORK_CARDS", tmp_path / "net")
     sources = tmp_path / "sources"
     sources.mkdir()
     for name in ("TEMPLATES", "PROBES"):

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from search.cluster.backends import BACKENDS
 from search.errors import TooNoisy
 from search.measure.gates import Gates, summarised
 from search.measure.runner import MeasuringRunner
@@ -17,8 +18,8 @@ from search.strategy.request import Restart, Round
 HOSTS = ["n0", "n0", "n1"]
 
 
-def gates(kind="remote"):
-    return Gates(HOSTS, {"n0": 100.0, "n1": None}, kind)
+def gates(backend="ssh"):
+    return Gates(HOSTS, {"n0": 100.0, "n1": None}, BACKENDS[backend].watched)
 
 
 def quiet(**changes):
@@ -62,7 +63,7 @@ def test_what_is_below_the_bounds_is_no_trouble():
 
 
 def test_late_acknowledgements_on_a_slow_link_are_our_own():
-    watch = Gates(HOSTS, {"n0": 5.0, "n1": 5.0}, "remote")
+    watch = Gates(HOSTS, {"n0": 5.0, "n1": 5.0}, BACKENDS["ssh"].watched)
     assert watch.look(quiet(bytes0=0.1 * 5e6 / 8)) == []
     (trouble,) = watch.look(quiet(bytes0=0.3 * 5e6 / 8))
     assert "1.5 Mbit/s of somebody else's traffic" in trouble
@@ -343,17 +344,18 @@ def test_a_foreign_flow_is_seen_on_the_emulated_cluster(tools, emulation, every_
     tools.compile_job(place / "alltoall.c", place / "measure")
     with Site(cluster, tools, place) as site:
         job = site.start_job(place / "measure")
-        watch = Gates(cluster.host_of_rank(), {f"tiny{i}": 20.0 for i in range(4)}, "emulated")
+        speeds = {f"tiny{i}": 20.0 for i in range(4)}
+        watch = Gates(cluster.host_of_rank(), speeds, site.backend.watched)
         before = watch.look(job.ask("quiet 50", 60))
         assert not [trouble for trouble in before if "traffic" in trouble]
         address = subprocess.run(
-            site.emulation.on_host("tiny3", ["hostname", "-I"]),
+            site.backend.emulation.on_host("tiny3", ["hostname", "-I"]),
             capture_output=True,
             text=True,
             check=True,
         ).stdout.split()[0]
         flow = subprocess.Popen(
-            site.emulation.on_host("tiny0", [sys.executable, "-c", flood, address])
+            site.backend.emulation.on_host("tiny0", [sys.executable, "-c", flood, address])
         )
         try:
             time.sleep(1)

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from search.__main__ import parser
-from search.cluster.hosts import make_cluster, read_cluster, write_cluster
+from search.cluster.configured import make_cluster, read_cluster, write_cluster
 from search.cluster.job import Job
 from search.errors import UserError
 
@@ -20,7 +20,7 @@ def emulated(tmp_path):
 
     def make(*options):
         words = ["configure", f"--emulate={tmp_path}/tiny.conf", *options]
-        return make_cluster(parser().parse_args(words), {})
+        return make_cluster(parser().parse_args(words), {})[0]
 
     return make
 

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from search.cluster import health, launcher
+from search.cluster import asking, health
+from search.cluster.backends.ssh import Ssh
+from search.cluster.configured import read_cluster, shrink, write_cluster
 from search.cluster.health import Health
-from search.cluster.hosts import Cluster, Host, read_cluster, shrink, write_cluster
+from search.cluster.hosts import Cluster, Host
 from search.cluster.inventory import (
     FACTS,
     MISSING,
@@ -18,13 +20,13 @@ from search.cluster.inventory import (
     take_inventory,
 )
 from search.cluster.job import Job, JobLost
-from search.cluster.launcher import ask_hosts, preflight
 from search.cluster.site import Site
 from search.cluster.topology import single_switch
 from search.errors import EnvironmentFailure, HostsFailed
 from search.measure.runner import TRIES, MeasuringRunner
 from search.results.journal import Journal
 from search.strategy.request import Failure, Round
+from search.toolchain import Toolchain
 
 from .survival import LOCAL, build_directory
 from .test_cluster import options
@@ -32,6 +34,7 @@ from .test_configure import gone
 from .test_gates import FakeJob, Watcher, gates
 
 HOSTS = ["n0", "n1.cluster", "n2"]
+TOOLS = Toolchain("mpicc", "mpiexec", ())
 
 
 def watch(*silent):
@@ -198,13 +201,13 @@ def test_what_a_job_said_last_is_quoted(tmp_path):
         Job(["cat", str(tmp_path / "hydra")], {}, tmp_path / "log")
 
 
-def cluster_of(kind, *names, slots=1, **more):
+def cluster_of(backend, *names, slots=1, **more):
     hosts = tuple(Host(name, slots) for name in names)
-    return Cluster(kind, hosts, slots * len(names), single_switch(names), **more)
+    return Cluster(backend, hosts, slots * len(names), single_switch(names), **more)
 
 
 def test_a_smaller_cluster_asks_for_no_more_than_it_can_have(tmp_path):
-    cluster = cluster_of("remote", "n0", "n1", "n2", slots=2)
+    cluster = cluster_of("ssh", "n0", "n1", "n2", slots=2)
     failure = HostsFailed("n1 failed", ("n1",))
     settings = {"ranks": [2, 4, 5, 6], "profile": {}}
     smaller, others = shrink(cluster, settings, failure)
@@ -215,8 +218,8 @@ def test_a_smaller_cluster_asks_for_no_more_than_it_can_have(tmp_path):
     called = {"ranks": [2, 6], "profile": {"2": [8], "6": [64]}}
     assert shrink(cluster, called, failure)[1] == {"ranks": [2], "profile": {"2": [8]}}
     for impossible in (
-        (cluster_of("remote", "n0", "n1"), settings),
-        (cluster_of("remote", "n0", "n1", "n2", grid=(1, 3)), settings),
+        (cluster_of("ssh", "n0", "n1"), settings),
+        (cluster_of("ssh", "n0", "n1", "n2", grid=(1, 3)), settings),
         (cluster, {"ranks": [6], "profile": {"6": [64]}}),
     ):
         with pytest.raises(HostsFailed):
@@ -248,8 +251,9 @@ def test_ssh_in_all_its_moods(fake_ssh, monkeypatch, mood):
     script, reason = SSH[mood]
     fake_ssh(script)
     if mood == "hangs":
-        monkeypatch.setattr(launcher, "REACH_SECONDS", 1.0)
-    failures = ask_hosts(cluster_of("remote", "n1", "n2"), None, "true")
+        monkeypatch.setattr(asking, "REACH_SECONDS", 1.0)
+    ssh = Ssh(cluster_of("ssh", "n1", "n2"), TOOLS, Path(), print)
+    failures = ssh.ask("true")
     assert gone("sleep 7654")
     if reason is None:
         assert failures == {}
@@ -257,7 +261,7 @@ def test_ssh_in_all_its_moods(fake_ssh, monkeypatch, mood):
     assert sorted(failures) == ["n1", "n2"]
     assert reason in failures["n1"]
     with pytest.raises(HostsFailed, match=r"host n1 .*1 more.*ssh n1 true") as caught:
-        preflight(cluster_of("remote", "n1", "n2"))
+        ssh.__enter__()
     assert caught.value.hosts == ("n1", "n2")
     assert "\n" not in str(caught.value)
 
@@ -272,7 +276,7 @@ def test_ssh_that_leads_to_another_host(tools, every_body, fake_ssh, tmp_path):
     tools.compile_job(place / "alltoall.c", place / "measure")
     with (
         pytest.raises(EnvironmentFailure, match="not placed as asked"),
-        Site(cluster_of("remote", "alias1", "alias2"), tools, place) as site,
+        Site(cluster_of("ssh", "alias1", "alias2"), tools, place) as site,
     ):
         site.start_job(place / "measure")
     assert gone(str(place))
@@ -280,8 +284,8 @@ def test_ssh_that_leads_to_another_host(tools, every_body, fake_ssh, tmp_path):
 
 def test_without_hosts_that_cannot_be_reached(tools, tmp_path, monkeypatch):
     """With --allow-shrink a host that is off from the start is left out by name."""
-    from search import stages
     from search.__main__ import parser
+    from search.cli import stages
     from search.cli.workplace import Workplace
 
     (tmp_path / "hosts").write_text("n0\nn1\nn2\n")
@@ -292,15 +296,16 @@ def test_without_hosts_that_cannot_be_reached(tools, tmp_path, monkeypatch):
         tried.append([host.name for host in site.cluster.hosts])
         return "tuned"
 
-    def off(cluster):
-        if "n1" in cluster.ranks_on():
+    def off(self):
+        if "n1" in self.cluster.ranks_on():
             raise HostsFailed("host n1 cannot be used", ("n1",))
+        return self
 
     monkeypatch.setattr(stages, "tune", tune)
     monkeypatch.setattr(stages, "build_job", lambda *_: None)
     monkeypatch.setattr(stages.Site, "start_job", lambda *_: None)
     monkeypatch.setattr(stages, "probe_stage", lambda *_: None)
-    monkeypatch.setattr("search.cluster.site.preflight", off)
+    monkeypatch.setattr(Ssh, "__enter__", off)
     build_directory(tmp_path, tools)
     arguments = parser().parse_args(["configure", "--hostfile=hosts", *LOCAL[1:]])
     from rich.console import Console
@@ -352,9 +357,9 @@ def test_an_inventory_is_taken_over_ssh(tmp_path, fake_ssh):
     fake_ssh('shift 6; sh -c "$1"')
     program = tmp_path / "build" / "measure"
     program.parent.mkdir()
-    cluster = cluster_of("remote", "n1", "n2")
+    ssh = Ssh(cluster_of("ssh", "n1", "n2"), TOOLS, tmp_path, print)
     program.symlink_to("/bin/sh")
-    found = take_inventory(cluster, program)
+    found = take_inventory(ssh.query, program)
     assert list(found) == ["n1", "n2"]
     assert all(found["n1"][key] for key in FACTS)
     usual = Path("/proc/sys/net/ipv4/tcp_rmem").read_text().split()
@@ -363,7 +368,8 @@ def test_an_inventory_is_taken_over_ssh(tmp_path, fake_ssh):
 
 def test_the_interface_that_carries_messages_is_named(fake_ssh):
     fake_ssh('shift 6; sh -c "$1"')
-    (mine,) = count_traffic(cluster_of("remote", "n1")).values()
+    ssh = Ssh(cluster_of("ssh", "n1"), TOOLS, Path(), print)
+    (mine,) = count_traffic(ssh.query).values()
     there = {path.name for path in Path("/sys/class/net").iterdir()} - {"lo"}
     assert set(mine) == there
     idle = {host: {"eth0": 5, "mgmt0": 7} for host in ("n1", "n2", "n3")}

@@ -10,8 +10,12 @@ import pytest
 
 from search.__main__ import parser
 from search.catalogue.algorithm import Catalogue
-from search.cluster.hosts import make_cluster, read_hostfile
-from search.cluster.launcher import SSH, hostfile_text, launch_argv, on_host
+from search.cluster.backends import backend_of
+from search.cluster.backends.ssh import SSH
+from search.cluster.configured import make_cluster
+from search.cluster.emulation import ENTER
+from search.cluster.hostfile import read_hostfile
+from search.cluster.hydra import hostfile_text
 from search.decide.decision import Cutoff, Decision, DecisionTable
 from search.emit.emission import emit_c, emit_h
 from search.errors import AtallError
@@ -40,7 +44,7 @@ def options(*words):
 def from_hostfile(text, place):
     (place / "hosts").write_bytes(f"{text}\nn9\n".encode())
     read_hostfile(place / "hosts")
-    return make_cluster(options(f"--hostfile={place}/hosts"), {})
+    return make_cluster(options(f"--hostfile={place}/hosts"), {})[0]
 
 
 def from_topology(text, place):
@@ -53,25 +57,25 @@ def from_topology(text, place):
 def from_yaml(text, place):
     switch = json.dumps({"switch": "s", "nodes": text, "link_speed": 10})
     (place / "tree.yaml").write_text(f"{SWITCHES}{switch}\n")
-    return make_cluster(options(f"--emulate={place}/tree.yaml"), {})
+    return make_cluster(options(f"--emulate={place}/tree.yaml"), {})[0]
 
 
 def from_slurm(text, place):
     """Both what salloc sets, and what hosts say of their switches."""
     (place / "addresses").write_bytes(text.encode())
     environment = {"SLURM_JOB_NODELIST": text}
-    return make_cluster(options("--launcher=srun"), environment)
+    return make_cluster(options("--launcher=srun"), environment)[0]
 
 
 def from_slurm_tasks(text, place):
     environment = {"SLURM_JOB_NODELIST": "n[0-1]", "SLURM_TASKS_PER_NODE": text}
-    return make_cluster(options("--launcher=srun"), environment)
+    return make_cluster(options("--launcher=srun"), environment)[0]
 
 
 def from_slurm_addresses(text, place):
     (place / "addresses").write_bytes(f"s0.{text}\n".encode())
     environment = {"SLURM_JOB_NODELIST": "n0", "SLURM_TOPOLOGY_ADDR": "s0.n0"}
-    return make_cluster(options("--launcher=srun"), environment)
+    return make_cluster(options("--launcher=srun"), environment)[0]
 
 
 @pytest.mark.parametrize(
@@ -97,9 +101,10 @@ def test_only_plain_names_get_to_a_command_line(tmp_path, monkeypatch, read):
         assert all(NAME.fullmatch(name) for name in [h.name for h in cluster.hosts])
         assert all(NAME.fullmatch(name) for name in cluster.topology.switches)
         assert re.fullmatch(r"([\w.-]+:\d+\n)+", hostfile_text(cluster), re.ASCII)
-        launch_argv(cluster, TOOLS, tmp_path / "hosts", tmp_path / "measure", {}, None)
+        backend = backend_of(cluster.backend)(cluster, TOOLS, tmp_path, print)
+        backend.argv(tmp_path / "measure")
         for host in cluster.ranks_on():
-            assert on_host(cluster, None, host) in ([], [*SSH, host])
+            assert backend.reach(host) in ([], [*SSH, host], [ENTER, host])
     assert accepted < len(HOSTILE) / 2
     assert not list(tmp_path.glob("*CANARY*"))
 

@@ -83,10 +83,10 @@ def test_isends_that_become_cheap_are_no_spikes():
 )
 def test_a_topology_with_other_speeds_than_are_measured_is_named(rates, said):
     tree = parse_conf("SwitchName=s Nodes=a,b LinkSpeed=1000", "here")
-    cluster = Cluster("remote", (Host("a", 1), Host("b", 1)), 2, tree)
+    cluster = Cluster("ssh", (Host("a", 1), Host("b", 1)), 2, tree)
     found = wrong_speeds(cluster, rates)
     assert bool(found) == bool(said) and (not said or re.match(said, found[0]))
-    assert wrong_speeds(replace(cluster, kind="emulated"), rates) == []
+    assert wrong_speeds(replace(cluster, backend="emulated"), rates) == []
     two_each = replace(cluster, hosts=(Host("a", 2), Host("b", 2)), ranks=4)
     assert wrong_speeds(two_each, (*rates, *rates)) == []
     unknown = replace(cluster, topology=parse_conf("SwitchName=s Nodes=a,b", "here"))
@@ -96,7 +96,7 @@ def test_a_topology_with_other_speeds_than_are_measured_is_named(rates, said):
 def test_a_host_that_is_slower_than_most_is_named():
     """A card that fell back to 100 Mbit/s, where nothing says what speeds there are."""
     tree = parse_conf("SwitchName=s Nodes=n[0-3]", "here")
-    cluster = Cluster("remote", tuple(Host(f"n{i}", 1) for i in range(4)), 4, tree)
+    cluster = Cluster("ssh", tuple(Host(f"n{i}", 1) for i in range(4)), 4, tree)
     assert wrong_speeds(cluster, (118e6, 110e6, 90e6, 117e6)) == []
     (said,) = wrong_speeds(cluster, (118e6, 11.8e6, 11.7e6, 118e6))
     assert said.startswith("host n1 (and 1 more) moves 100 Mbit/s to the next, most hosts 1003")

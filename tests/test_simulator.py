@@ -257,7 +257,7 @@ def test_hosts_are_found_in_the_tree_by_their_short_names():
     """A host file may have domains where the switches' file has none; and a speed that nobody knows
     is what the host was seen to send."""
     tree = parse_conf("SwitchName=s0 Nodes=a,b Switches=s1\nSwitchName=s1 Nodes=c", "here")
-    cluster = Cluster("remote", tuple(Host(f"{h}.site", 2) for h in "abc"), 6, tree)
+    cluster = Cluster("ssh", tuple(Host(f"{h}.site", 2) for h in "abc"), 6, tree)
     seen = replace(points(), rates=(1e7, 2e7, 3e7, 1e7, 4e7, 1e7), copies=(Copy(1, ONE, ONE),))
     made = make_world(cluster, seen)
     homes = [place for place, _ in made.ranks]

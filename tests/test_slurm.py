@@ -5,7 +5,8 @@ import os
 import pytest
 
 from search.__main__ import parser
-from search.cluster.hosts import Cluster, Host, make_cluster
+from search.cluster.configured import make_cluster
+from search.cluster.hosts import Cluster, Host
 from search.cluster.site import Site
 from search.cluster.slurm import TOP, job_topology, tree_of_addresses
 from search.errors import EnvironmentFailure, UserError
@@ -103,7 +104,7 @@ esac
 cat >/dev/null""",
     )
     tree = tree_of_addresses(["s0.n0", "s0.n1"])
-    cluster = Cluster("remote", (Host("n0", 1), Host("n1", 1)), 2, tree, "srun")
+    cluster = Cluster("srun", (Host("n0", 1), Host("n1", 1)), 2, tree)
     tools, said = Toolchain("mpicc", "mpiexec", ()), []
     with Site(cluster, tools, tmp_path, said.append) as site:
         if works:
@@ -121,11 +122,12 @@ def test_a_slurm_job_is_started_by_srun_unless_hosts_are_named(tmp_path, monkeyp
     job = {"SLURM_JOB_NODELIST": "n[0-1]", "SLURM_TASKS_PER_NODE": "1(x2)"}
     (tmp_path / "hosts").write_text("n0\nn1\n")
 
-    def launcher(*words, environment=job):
-        return make_cluster(parser().parse_args(["configure", *words]), environment).launcher
+    def backend(*words, environment=job):
+        return make_cluster(parser().parse_args(["configure", *words]), environment)[0].backend
 
-    assert launcher() == launcher("--launcher=srun") == "srun"
-    assert launcher(f"--hostfile={tmp_path}/hosts") == launcher("--launcher=hydra") == "hydra"
-    assert launcher(environment={}) == "hydra"
+    listed = f"--hostfile={tmp_path}/hosts"
+    assert backend() == backend("--launcher=srun") == backend("--launcher=srun", listed) == "srun"
+    assert backend(listed) == backend(listed, "--launcher=hydra") == "ssh"
+    assert backend("--launcher=hydra") == backend(environment={}) == "local"
     monkeypatch.setenv("PATH", "/nowhere")
-    assert launcher() == "hydra"
+    assert backend() == "local"

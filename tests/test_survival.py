@@ -128,7 +128,7 @@ def test_a_host_whose_cable_is_out_is_named(tools, emulation, every_body, tmp_pa
     tree = parse_conf(THREE, "here")
     hosts = tuple(Host(name, 1) for name in tree.hosts)
     with Site(Cluster("emulated", hosts, 3, tree, buffer=32768), tools, place) as site:
-        cable = site.emulation.inside(["ip", "link", "set", "c1a"])
+        cable = site.backend.emulation.inside(["ip", "link", "set", "c1a"])
         job = site.start_job(place / "measure")
         subprocess.run([*cable, "down"], check=True)
         mend = threading.Timer(1.0, subprocess.run, [[*cable, "up"]])

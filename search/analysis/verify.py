@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from search.analysis.bench import Plan, Row, Timed, ratio_text
+from search.cluster.backends import backend_of
 from search.cluster.hosts import Cluster
 from search.cluster.job import Job
 from search.cluster.topology import FULL_FRAME
@@ -77,7 +78,7 @@ def plan(ranks: int, blocks: Sequence[int], rivals: Mapping[int, str], pace: Pac
 def noise(cluster: Cluster, job: Job, gates: Gates, before: NullTests | None) -> str:
     """What else the hosts are busy with, or the machine that emulates them, whose tests were
     ``before`` when it was tuned; nothing if they are not."""
-    if cluster.kind == "emulated":
+    if backend_of(cluster.backend).can_dilate:
         tests = null_tests(cluster, job)
         tests = replace(tests, is_inherent=before is not None and before.is_inherent)
         others = f"others have {tests.others:.0%} of the processors"

@@ -34,14 +34,9 @@ from search.cli.workplace import (
     sizes_of,
     start_job,
 )
-from search.cluster.hosts import (
-    Cluster,
-    make_cluster,
-    read_cluster,
-    shrink,
-    tree_source,
-    write_cluster,
-)
+from search.cluster.backends import backend_of
+from search.cluster.configured import make_cluster, read_cluster, shrink, write_cluster
+from search.cluster.hosts import Cluster
 from search.cluster.inventory import carriers, count_traffic
 from search.cluster.job import Job, JobLost
 from search.cluster.site import Site
@@ -181,7 +176,7 @@ def dilate(
     last tuning needed; keep it in build/cluster.json. With what the null tests saw; ``program`` is
     the measuring job."""
     cluster, settings = read_cluster(place.cluster)
-    if cluster.kind != "emulated" or len(cluster.ranks_on()) < 2:
+    if not backend_of(cluster.backend).can_dilate or len(cluster.ranks_on()) < 2:
         return cluster, None
     known = read_object(place.identity).get("dilation") if place.journal.exists() else 1
     first = known if known in DIVISORS else 1
@@ -242,7 +237,7 @@ def configure_cluster(
     console: Console, options: Namespace, place: Workplace, catalogue: Catalogue
 ) -> None:
     """Settle the cluster and the search's settings; write build/cluster.json."""
-    cluster = make_cluster(options, os.environ)
+    cluster, introduction = make_cluster(options, os.environ)
     catalogue.variants(cluster.ranks, options.only)  # names must be known
     sides = sorted({side for side in cluster.grid if side > 1})
     profile = read_profile(Path(options.profile), cluster.ranks) if options.profile else {}
@@ -265,12 +260,8 @@ def configure_cluster(
     }
     keep_better(place, catalogue, cluster, options.fresh)
     console.print(f"cluster: {describe(cluster)}")
-    if cluster.kind == "remote":
-        console.print(f"topology: {tree_source(options, cluster)}", markup=False)
-    if cluster.kind == "local":
-        console.print(
-            "no cluster named: tuning for this machine alone (--hostfile or --emulate name one)"
-        )
+    if introduction:
+        console.print(introduction, markup=False)
     if options.fresh:
         place.journal.unlink(missing_ok=True)
     write_cluster(place.cluster, cluster, settings)
@@ -278,7 +269,7 @@ def configure_cluster(
 
 def keep_better(place: Workplace, catalogue: Catalogue, cluster: Cluster, fresh: bool) -> None:
     """See that what was tuned for a cluster is not replaced because none is named now."""
-    if cluster.kind != "local" or fresh or not place.decision.exists():
+    if backend_of(cluster.backend).is_named or fresh or not place.decision.exists():
         return
     hosts = read_decision(place.decision, catalogue).tuned.get("hosts", [])
     if len(hosts) > 1:
@@ -302,11 +293,11 @@ def probe_stage(
         console.print(f"probe: {text}")
 
     say("the network itself, for about half a minute")
-    before = count_traffic(site.cluster)
+    before = count_traffic(site.backend.query)
     job, machine = site.with_job(
         job, place.build / "measure", say, lambda job: probe(site.cluster, job, say, effort)
     )
-    carried = carriers(before, count_traffic(site.cluster))
+    carried = carriers(before, count_traffic(site.backend.query))
     if carried:
         say(carried)
     write_machine(place.machine, replace(machine, null_tests=tests))

@@ -9,6 +9,7 @@ from rich.table import Table
 from search.analysis.bench import geometric_mean, ratio_text
 from search.catalogue.algorithm import Catalogue
 from search.cli.tuning import Tuned
+from search.cluster.backends import backend_of
 from search.cluster.hosts import Cluster
 from search.decide.decision import Decision, DecisionTable, Evidence
 from search.sizes import size_text
@@ -35,8 +36,9 @@ def describe(cluster: Cluster) -> str:
         speed += f" standing for {stands} (time dilated {cluster.dilation} x)"
     buffer = f", {size_text(cluster.buffer)} a port" if cluster.buffer else ""
     grid = f", a grid of {cluster.grid[0]} x {cluster.grid[1]}" if cluster.grid else ""
+    word = backend_of(cluster.backend).word
     return (
-        f"{cluster.ranks} ranks on {hosts} {cluster.kind} host{'s' * (hosts > 1)}, "
+        f"{cluster.ranks} ranks on {hosts} {word} host{'s' * (hosts > 1)}, "
         f"{len(tree.switches)} switch{'es' * (len(tree.switches) > 1)}{speed}{buffer}{grid}"
     )
 

@@ -14,7 +14,9 @@ from rich.console import Console
 from search.catalogue.algorithm import Catalogue, Variant
 from search.cli.progress import Display
 from search.cli.workplace import Workplace, build_simulator, sizes_of
-from search.cluster.hosts import Cluster, read_cluster
+from search.cluster.backends import backend_of
+from search.cluster.configured import read_cluster
+from search.cluster.hosts import Cluster
 from search.cluster.job import Job
 from search.cluster.site import Site
 from search.cluster.watch import Watch
@@ -99,7 +101,8 @@ def tune(
             except HostsFailed:
                 raise
             except EnvironmentFailure as failure:
-                if cluster.kind != "emulated" or not any(cell.rounds for cell in cells.values()):
+                has_times = any(cell.rounds for cell in cells.values())
+                if not (site.backend.accepts_noise and has_times):
                     raise
                 too_early = f"; then {failure}: what is known is decided"
             finally:
@@ -136,10 +139,10 @@ def make_runner(
         make_gates(site.cluster),
         deadline,
         settings["timing"],
-        settings["accept_noise"] or site.cluster.kind == "emulated",
+        settings["accept_noise"] or site.backend.accepts_noise,
         blame=site.health.blame,
         pace=site.pace,
-        watch=watch if site.cluster.kind != "remote" else None,
+        watch=watch if site.backend.on_this_machine else None,
     )
 
 
@@ -225,7 +228,7 @@ def make_task(
 
 def make_gates(cluster: Cluster) -> Gates:
     """The noise gates of a cluster."""
-    return Gates(cluster.host_of_rank(), cluster.speeds(), cluster.kind)
+    return Gates(cluster.host_of_rank(), cluster.speeds(), backend_of(cluster.backend).watched)
 
 
 def uncertain(cells: Cells, tasks: Sequence[Task]) -> tuple[str, ...]:

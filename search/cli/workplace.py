@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from search.catalogue.algorithm import Catalogue
-from search.cluster.hosts import Cluster, read_cluster
+from search.cluster.configured import read_cluster
+from search.cluster.hosts import Cluster
 from search.cluster.job import Job
 from search.cluster.site import Site
 from search.decide.decision import Decision, hashed_tree, read_decision

@@ -1,4 +1,4 @@
-"""What each host of a real cluster has: looked at before its first job, and for the fingerprint."""
+"""What each host has: looked at before its first job, and for the fingerprint."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from search.cluster.hosts import Cluster
-from search.cluster.launcher import query_hosts
 from search.errors import EnvironmentFailure, HostsFailed
 
 MISSING = "missing"
@@ -35,15 +33,16 @@ Inventory = Mapping[str, Mapping[str, str]]
 """Of each host, in rank order, the FACTS."""
 
 
-def take_inventory(cluster: Cluster, program: Path) -> Inventory:
-    """Look at all hosts of a real cluster, where jobs run ``program``; empty for another cluster,
-    and without those that do not say.
+Query = Callable[[str], Mapping[str, str]]
+"""Runs shell words on every host that can be asked: what they write there, in one line."""
+
+
+def take_inventory(query: Query, program: Path) -> Inventory:
+    """Look at all hosts, where jobs run ``program``; without those that do not say.
 
     Raises HostsFailed for those that have not this program, EnvironmentFailure for those that have
     another MPI library than the first.
     """
-    if cluster.kind != "remote":
-        return {}
     script = SCRIPT.format(
         program=shlex.quote(str(program)),
         path=shlex.quote(os.environ.get("LD_LIBRARY_PATH", "")),
@@ -52,7 +51,9 @@ def take_inventory(cluster: Cluster, program: Path) -> Inventory:
         proc="/proc/sys/net/ipv4",
     )
     command = shlex.join(["sh", "-c", script])
-    found = {host: _fields(text) for host, text in query_hosts(cluster, command).items()}
+    found = {host: _fields(text) for host, text in query(command).items()}
+    if not found:
+        return {}
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
     check(found, program, _fields(done.stdout))
     return {
@@ -125,11 +126,9 @@ Traffic = Mapping[str, Mapping[str, int]]
 """Of each host, the bytes that its interfaces have carried so far, both ways."""
 
 
-def count_traffic(cluster: Cluster) -> Traffic:
-    """Ask all hosts of a real cluster; nothing of those that do not say."""
-    if cluster.kind != "remote":
-        return {}
-    answers = query_hosts(cluster, "tr '\\n' ';' </proc/net/dev")
+def count_traffic(query: Query) -> Traffic:
+    """Ask all hosts; nothing of those that do not say."""
+    answers = query("tr '\\n' ';' </proc/net/dev")
     return {host: _bytes_of(text) for host, text in answers.items()}
 
 

@@ -1,44 +1,25 @@
-"""The cluster in use: its emulation if it has one, its jobs, and what identifies it."""
+"""The cluster in use: its backend, its jobs, and what identifies it."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from search.cluster import netns, slurm
-from search.cluster.emulation import Emulation
+from search.cluster.backends import backend_of
 from search.cluster.health import Health
 from search.cluster.hostlist import name_hash, short_name
 from search.cluster.hosts import Cluster
-from search.cluster.inventory import (
-    TCP_SETTINGS,
-    Inventory,
-    differences,
-    fact,
-    take_inventory,
-)
+from search.cluster.inventory import Inventory, differences, take_inventory
 from search.cluster.job import Job, JobLost
-from search.cluster.launcher import (
-    ask_hosts,
-    hostfile_text,
-    launch_argv,
-    preflight,
-    sweep_hosts,
-)
 from search.errors import EnvironmentFailure
-from search.files import write_whole
 from search.results.fingerprint import hash_of
 from search.toolchain import Toolchain, measured_sources
 
 TRIES = 2
 """Of what needs a job that is lost."""
-NETWORK_CARDS = Path("/sys/class/net")
 T = TypeVar("T")
 NOT_THROUGH = (
     "all hosts answer, but messages of MPI do not get through: a firewall, a smaller MTU on the "
@@ -59,36 +40,14 @@ class Site:
     ) -> None:
         """``say`` is told in one line what the user should know of how jobs are started."""
         self.cluster, self.tools, self.build, self._say = cluster, tools, build, say
-        self.emulation: Emulation | None = None
-        self._slurm_settings: dict[str, str] = {}
+        self.backend = backend_of(cluster.backend)(cluster, tools, build, say)
         self._stack = ExitStack()
-        self._environment = self._job_environment()
         self._started = False
         self._inventory: Inventory = {}
-        self.health = Health(
-            list(cluster.ranks_on()), lambda: ask_hosts(cluster, self.emulation, "true")
-        )
-
-    def _job_environment(self) -> dict[str, str]:
-        """Settings of the job on an emulated cluster; a real one has its own."""
-        if self.cluster.kind != "emulated":
-            return {}
-        return {
-            **self.tools.transport(),
-            "MPIR_CVAR_NOLOCAL": "1",  # shared memory would be polled by ranks that sleep
-            "FI_TCP_IFACE": netns.INTERFACE,
-            "UCX_NET_DEVICES": netns.INTERFACE,
-            "TMPDIR": str(netns.ROOM),
-            "LD_PRELOAD": str(netns.PRELOAD),
-        }
+        self.health = Health(list(cluster.ranks_on()), lambda: self.backend.ask("true"))
 
     def __enter__(self) -> Site:
-        if self.cluster.kind == "emulated":
-            preload = self.build / "libblocking.so"
-            self.tools.compile_preload(preload)
-            self.emulation = self._stack.enter_context(Emulation(self.cluster, preload))
-        elif self.cluster.kind == "remote" and self.cluster.launcher == "hydra":
-            preflight(self.cluster)
+        self._stack.enter_context(self.backend)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -98,8 +57,7 @@ class Site:
         """Let time pass as fast as it shall while calls with ``block`` bytes to each peer are
         timed; TCP's shortest retransmission time-out there, in seconds."""
         there = self.cluster.at(block)
-        if self.emulation:
-            self.emulation.dilate(there.dilation)
+        self.backend.dilate(there.dilation)
         return there.timeout
 
     def start_job(self, program: Path) -> Job:
@@ -108,7 +66,7 @@ class Site:
         if self._started:  # in the beginning there was the preflight
             self.health.check()
         else:
-            self._inventory = take_inventory(self.cluster, program)
+            self._inventory = take_inventory(self.backend.query, program)
             for line in differences(self._inventory):
                 self._say(line)
         self._started = True
@@ -147,63 +105,22 @@ class Site:
 
     def _unheard(self, loss: JobLost) -> JobLost:
         """A loss with what may have caused it, where hosts answer and ranks say nothing."""
-        if not loss.silent or self.cluster.kind != "remote":
+        if not loss.silent or self.backend.on_this_machine:
             return loss
         return JobLost(f"{loss.why}: {NOT_THROUGH}", loss.host, True)
 
     def _launch(self, program: Path) -> Job:
-        hostfile = self.build / "hostfile"
-        write_whole(hostfile, hostfile_text(self.cluster))
-        argv = launch_argv(
-            self.cluster, self.tools, hostfile, program, self._environment, self.emulation
-        )
-        environment = {**os.environ, **self._slurm_settings}
-        if self.cluster.launcher == "srun":
-            listed = self.build / "srun-hosts"
-            write_whole(listed, "\n".join(self.cluster.host_of_rank()) + "\n")
-            environment["SLURM_HOSTFILE"] = str(listed)
-        left = partial(sweep_hosts, self.cluster, program)
-        sweep = self.emulation.kill_all if self.emulation else left
-
-        def start(settings: Mapping[str, str]) -> Job:
-            job = Job(
-                argv, {**environment, **settings}, self.build / "job.log", sweep, slurm.why_over
-            )
-            self._stack.callback(job.kill)
-            return job
-
-        job = start({})
-        if self.cluster.launcher == "srun" and self.cluster.ranks > 1 and len(job.hosts) == 1:
-            job.kill()
-            job = self._start_connected(start)
+        job = self.backend.start(program)
+        self._stack.callback(job.kill)
         name_of = self.cluster.topology.names.of
         wanted = [name_of(host) for host in self.cluster.host_of_rank()]
         found = [name_of(host) for host in job.hosts]
-        if self.cluster.kind != "local" and found != wanted:
+        if self.backend.places_ranks and found != wanted:
             job.kill()
             raise EnvironmentFailure(misplaced(wanted, found))
         if self.cluster.grid:
             job.choose_grid(*self.cluster.grid)
         return job
-
-    def _start_connected(self, start: Callable[[Mapping[str, str]], Job]) -> Job:
-        """A job of srun whose tasks know of each other, where Slurm's default leaves each alone."""
-        for kind in slurm.mpi_types():
-            settings = {slurm.MPI_TYPE: kind}
-            with contextlib.suppress(JobLost):
-                job = start(settings)
-                if len(job.hosts) > 1:
-                    self._slurm_settings = settings
-                    self._say(
-                        "srun leaves each task alone here, and connects them with "
-                        f"{slurm.MPI_TYPE}={kind}: set it for your programs, too"
-                    )
-                    return job
-                job.kill()
-        raise EnvironmentFailure(
-            f"srun leaves each task alone: export {slurm.MPI_TYPE}=pmi2, or another that 'srun "
-            "--mpi=list' names and this MPI library knows"
-        )
 
     def fingerprint(self, library: str, timing: str) -> dict[str, object]:
         """All on which measurements depend: another value of any field makes them stale."""
@@ -212,22 +129,16 @@ class Site:
         def hashed(name: str) -> str:
             return f"{name_hash(cluster.topology.names.of(name)):016x}"
 
-        settings = {k: v for k, v in os.environ.items() if k.startswith(MPI_SETTINGS)}
-        settings |= {k: v for k, v in self._environment.items() if k.startswith(MPI_SETTINGS)}
+        everything = {**os.environ, **self.backend.settings}
         fields: dict[str, object] = {
             "library": library,
-            "kernel": self._fact("kernel", platform.release()),
             "hosts": [hashed(host) for host in cluster.host_of_rank()],
             "tree": [
                 [hashed(link.upper), hashed(link.lower), link.mbit]
                 for link in cluster.topology.links
             ],
-            "settings": settings,
-            "tcp": netns.SYSCTLS if self.emulation else {n: self._tcp(n) for n in TCP_SETTINGS},
-            "network cards": {} if self.emulation else _network_cards(),
-            "congestion control": netns.CONGESTION_CONTROL
-            if self.emulation
-            else self._tcp("tcp_congestion_control"),
+            "settings": {k: v for k, v in everything.items() if k.startswith(MPI_SETTINGS)},
+            **self.backend.circumstances(self._inventory),
             "port buffer": cluster.buffer,
             "dilation": cluster.dilation,
             "timing": timing,
@@ -236,13 +147,6 @@ class Site:
         if cluster.grid:
             fields["grid"] = [*cluster.grid]
         return fields
-
-    def _fact(self, key: str, here: str) -> object:
-        """What is so on the hosts, or else here."""
-        return fact(self._inventory, key) if self._inventory else here
-
-    def _tcp(self, name: str) -> object:
-        return self._fact(name, _read_proc(name))
 
 
 def misplaced(wanted: Sequence[str], found: Sequence[str]) -> str:
@@ -267,30 +171,3 @@ def misplaced(wanted: Sequence[str], found: Sequence[str]) -> str:
             "names that differ, or full ones (hostnamectl hostname NAME)"
         )
     return f"ranks are not placed as asked: rank 0.. on {list(found[:8])}, not {list(wanted[:8])}"
-
-
-def _read_proc(name: str) -> str:
-    try:
-        return " ".join(Path("/proc/sys/net/ipv4", name).read_text(encoding="ascii").split())
-    except OSError:
-        return ""
-
-
-def _network_cards() -> dict[str, list[str]]:
-    """Driver, speed in Mbit/s and MTU of this machine's cards."""
-
-    def read(path: Path) -> str:
-        try:
-            return path.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError):
-            return ""  # the speed of one that is not plugged in
-
-    cards = [path for path in sorted(NETWORK_CARDS.glob("*")) if (path / "device").exists()]
-    return {
-        card.name: [
-            (card / "device" / "driver").resolve().name,
-            read(card / "speed"),
-            read(card / "mtu"),
-        ]
-        for card in cards
-    }

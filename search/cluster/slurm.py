@@ -1,14 +1,17 @@
-"""What Slurm's environment says of the switches above the hosts of a job."""
+"""What Slurm says of a job: its hosts, the switches above them, its end."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from search.cluster.hostlist import check_name
+from search.cluster.hostlist import check_name, expand
+from search.cluster.hosts import Host
 from search.cluster.topology import SwitchLine, Topology, build_tree
 from search.errors import EnvironmentFailure, UserError
 
@@ -18,6 +21,35 @@ TOP = "slurm-top"
 SRUN_SECONDS = 60
 MPI_TYPE = "SLURM_MPI_TYPE"
 """What srun reads as its option --mpi."""
+
+
+def takes_srun(options: Any, environment: Mapping[str, str]) -> bool:
+    """Whether jobs are to be started by srun: the options say so, or it is a Slurm job whose hosts
+    are to be taken."""
+    if options.launcher:
+        return bool(options.launcher == "srun")
+    has_hosts = options.emulate or options.hostfile
+    in_job = environment.get("SLURM_JOB_NODELIST") and shutil.which("srun")
+    return bool(in_job and not has_hosts)
+
+
+def slurm_hosts(environment: Mapping[str, str]) -> list[Host]:
+    """The hosts of a Slurm job, from SLURM_JOB_NODELIST and SLURM_TASKS_PER_NODE."""
+    if not environment.get("SLURM_JOB_NODELIST"):
+        raise UserError("--launcher=srun: no Slurm job here: run configure in salloc or sbatch")
+    names = expand(environment["SLURM_JOB_NODELIST"], "SLURM_JOB_NODELIST")
+    slots: list[int] = []
+    text = environment.get("SLURM_TASKS_PER_NODE", f"1(x{len(names)})")
+    for item in text.split(","):
+        match = re.fullmatch(r"(\d{1,5})(?:\(x(\d{1,6})\))?", item)
+        if not match:
+            raise UserError(f"SLURM_TASKS_PER_NODE: {item[:40]!r} is not like 2(x3)")
+        slots += [int(match[1])] * int(match[2] or 1)
+    if len(slots) != len(names):
+        raise UserError(
+            f"SLURM_TASKS_PER_NODE names {len(slots)} hosts, SLURM_JOB_NODELIST {len(names)}"
+        )
+    return [Host(name, count) for name, count in zip(names, slots)]
 
 
 def ask_addresses(hosts: int) -> list[str]:

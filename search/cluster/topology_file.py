@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from search.cluster.hostlist import check_name, expand
-from search.cluster.topology import SwitchLine, Topology, build_tree
+from search.cluster.hosts import Host
+from search.cluster.topology import SwitchLine, Topology, build_tree, single_switch
 from search.errors import UserError
 
 
@@ -22,6 +23,14 @@ def read_topology(path: Path) -> Topology:
         raise UserError(f"cannot read topology file {path}: {reason}") from error
     is_yaml = path.suffix.lower() in (".yaml", ".yml")
     return parse_yaml(text, str(path)) if is_yaml else parse_conf(text, str(path))
+
+
+def topology_of(path: str | None, hosts: Sequence[Host]) -> tuple[Topology, str]:
+    """The tree of a file, else one switch; and where it came from, for people."""
+    if path:
+        return read_topology(Path(path)), path
+    one = single_switch([host.name for host in hosts])
+    return one, "one switch, since nothing says otherwise (--topology=FILE does)"
 
 
 def parse_conf(text: str, source: str) -> Topology:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from search.cluster.backend import PROCESSORS, WIRES
 from search.results.journal import Disturbance
 from search.results.samples import Sample
 
@@ -32,13 +33,13 @@ COINCIDENCES = 2
 class Gates:
     """What is usual on each host; ``hosts`` names each rank's, ``mbit`` is its link's speed.
 
-    ``kind`` is the cluster's: emulated hosts share one machine, whose processors others may want,
-    too, and what a machine that is tuned for itself does besides is its user's business.
+    ``watched`` says what is looked at, the wires or the processors: emulated hosts share those of
+    one machine, and what a machine that is tuned for itself does besides is its user's business.
     """
 
     hosts: Sequence[str]
     mbit: Mapping[str, float | None]
-    kind: str
+    watched: frozenset[str]
     _work: dict[str, float] = field(default_factory=dict)
     _carrier: dict[str, float] = field(default_factory=dict)
     _ticks: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -46,15 +47,13 @@ class Gates:
 
     def look(self, answer: Mapping[str, Any]) -> list[str]:
         """What the verb ``quiet`` of the measuring job saw: one line for each trouble."""
-        if self.kind == "local":
-            return []
         ranks = [rank for rank, work in enumerate(answer["work"]) if work >= 0]
         troubles = []
-        for rank in ranks:
+        for rank in ranks if WIRES in self.watched else ():
             troubles += self._wires(
                 self.hosts[rank], answer["bytes"][rank], answer["carrier"][rank]
             )
-        for rank in ranks if self.kind == "remote" else ():
+        for rank in ranks if PROCESSORS in self.watched else ():
             tasks = answer["tasks"][rank] - answer["spare"][rank]
             troubles += self._processors(self.hosts[rank], tasks, answer["work"][rank])
         return troubles

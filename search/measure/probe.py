@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from search.cluster.backends import backend_of
 from search.cluster.hosts import Cluster
 from search.cluster.job import Job
 from search.cluster.topology import PAYLOAD_SHARE
@@ -90,7 +91,7 @@ def _points(
     def ask(request: str) -> Mapping[str, Any]:
         return job.ask(request, PATIENCE)
 
-    busy = _busy_seconds if cluster.kind == "emulated" else None
+    busy = _busy_seconds if shares_processors(cluster) else None
     hosts = len(cluster.ranks_on())
     points = measure_points(ask, cluster.ranks, jumps, hosts, cluster.slowest, busy, effort)
     modes = [f"{point.mode} {size_text(point.bytes)}" for point in changes(points.sizes)]
@@ -108,6 +109,11 @@ def _points(
     return points
 
 
+def shares_processors(cluster: Cluster) -> bool:
+    """Whether several hosts are one machine."""
+    return backend_of(cluster.backend).on_this_machine and len(cluster.ranks_on()) > 1
+
+
 def rates_now(cluster: Cluster, job: Job) -> list[tuple[float, ...]]:
     """Bytes of payload a second from each rank to the next, one after the other, in several
     passes."""
@@ -120,7 +126,7 @@ def wrong_speeds(cluster: Cluster, rates: Sequence[float]) -> list[str]:
     rank moved, one after the other. Of a real cluster with one rank on each host: several share a
     cable."""
     hosts = cluster.host_of_rank()
-    if cluster.kind != "remote" or len(set(hosts)) < len(hosts):
+    if backend_of(cluster.backend).on_this_machine or len(set(hosts)) < len(hosts):
         return []
     seen = {host: rate * 8e-6 / PAYLOAD_SHARE for host, rate in zip(hosts, rates)}
     wrong = {

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from search.catalogue.algorithm import Variant
+from search.cluster.backends import backend_of
 from search.cluster.hosts import Cluster, dilation_at
 from search.cluster.netns import BURST
 from search.cluster.topology import FULL_FRAME, PAYLOAD_SHARE, Node, flatten
@@ -184,7 +185,7 @@ def calibrated(program: Path, cluster: Cluster, points: Points) -> World:
 
 def make_world(cluster: Cluster, points: Points) -> World:
     """The cluster as it stands, with costs as they were measured, and no latency."""
-    is_emulated = cluster.kind == "emulated"
+    is_emulated = backend_of(cluster.backend).can_dilate
     name_of = cluster.topology.names.of
     hosts = [name_of(host) for host in cluster.host_of_rank()]
     payload = _payload(hosts, points)
