@@ -6,9 +6,13 @@ import contextlib
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from search.errors import EnvironmentFailure
+
+T = TypeVar("T")
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -33,3 +37,18 @@ def read_object(path: Path) -> dict[str, Any]:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return {}
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write plain data (dataclasses, tuples, mappings, numbers, texts) as JSON for people."""
+    plain = msgspec.to_builtins(value, str_keys=True)
+    write_whole(path, json.dumps(plain, indent=1) + "\n")
+
+
+def read_json(path: Path, kind: type[T]) -> T:
+    """What ``write_json`` wrote, as that kind of dataclass; ValueError says what is missing or
+    wrong, and where."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from error

@@ -16,7 +16,8 @@ from search.analysis.broadcasts import (
     variants,
 )
 from search.analysis.compare import compare_strategies
-from search.cli.workplace import Workplace, start_job
+from search.cli.desk import Desk
+from search.cli.workplace import Workplace
 from search.model.magpie import completion, parameters, shape
 from search.results.cell import cells_of
 from search.results.journal import Journal, Record
@@ -104,7 +105,7 @@ def job(tools, catalogue, waiting_jobs, tmp_path):
     (tmp_path / "build").mkdir()
     cluster = Cluster("local", (Host("here", 5),), 5, single_switch(["here"]))
     with Site(cluster, tools, tmp_path / "build") as site:
-        started = start_job(site, Workplace(tmp_path), catalogue)
+        started = Desk(Console(), Workplace(tmp_path), catalogue, 0.0).start_job(site)
         yield started
         started.close()
 

@@ -5,13 +5,16 @@ from argparse import Namespace
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
-from search.__main__ import parser
-from search.cli.stages import keep_better
+from search.cli.configured import make_cluster, read_cluster, write_cluster
+from search.cli.desk import Desk
+from search.cli.options import parser
+from search.cli.settings import Settings
+from search.cli.verbs.configure import keep_better
 from search.cli.workplace import Workplace
 from search.cluster.backends import backend_of
 from search.cluster.backends.ssh import Ssh
-from search.cluster.configured import make_cluster, read_cluster, write_cluster
 from search.cluster.hostfile import read_hostfile
 from search.cluster.hosts import Host, place
 from search.cluster.hydra import hostfile_text
@@ -124,8 +127,9 @@ def test_ranks_fill_hosts_and_a_cluster_is_read_back(tmp_path):
     assert cluster.host_of_rank() == ["n1", "n1", "n0", "n0"]
     assert cluster.ranks_on() == {"n1": 2, "n0": 2}
     assert hostfile_text(cluster) == "n1:2\nn0:2\n"
-    write_cluster(tmp_path / "c.json", cluster, {"sizes": [1]})
-    assert read_cluster(tmp_path / "c.json") == (cluster, {"sizes": [1]})
+    settings = Settings((4,), (1,), time_limit=9, profile={4: (1, 8)})
+    write_cluster(tmp_path / "c.json", cluster, settings)
+    assert read_cluster(tmp_path / "c.json") == (cluster, settings)
     (tmp_path / "c.json").write_text("{}")
     with pytest.raises(UserError, match="damaged"):
         read_cluster(tmp_path / "c.json")
@@ -205,13 +209,14 @@ def test_preflight_names_the_host_and_the_cure(tmp_path, monkeypatch, kind):
 def test_a_tuned_file_is_not_replaced_because_no_cluster_is_named(tmp_path, catalogue, generic):
     place = Workplace(tmp_path)
     place.generated.mkdir()
+    desk = Desk(Console(), place, catalogue, 0.0)
     local, _ = make_cluster(options("--np=2"), {})
-    keep_better(place, catalogue, local, fresh=False)  # nothing is there
+    keep_better(desk, local, fresh=False)  # nothing is there
     for hosts, words in (["0"], ()), (["0", "1"], ("tuned for 2 hosts", "--fresh")):
         write_decision(place.decision, replace(generic, tuned={**TUNED, "hosts": hosts}))
-        keep_better(place, catalogue, local, fresh=True)
+        keep_better(desk, local, fresh=True)
         if words:
             with pytest.raises(UserError, match=".*".join(words)):
-                keep_better(place, catalogue, local, fresh=False)
+                keep_better(desk, local, fresh=False)
         else:
-            keep_better(place, catalogue, local, fresh=False)
+            keep_better(desk, local, fresh=False)

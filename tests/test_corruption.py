@@ -5,8 +5,9 @@ import re
 
 import pytest
 
-from search.__main__ import parser
-from search.cluster.configured import make_cluster, read_cluster, write_cluster
+from search.cli.configured import make_cluster, read_cluster, write_cluster
+from search.cli.options import parser
+from search.cli.settings import Settings
 from search.cluster.hostfile import read_hostfile
 from search.cluster.topology_file import read_topology
 from search.decide.decision import (
@@ -107,7 +108,7 @@ def whole(catalogue, tmp_path):
     for record in records():
         journal.append(record)
     options = parser().parse_args(["configure", f"--emulate={tmp_path}/topology.conf"])
-    write_cluster(tmp_path / "cluster.json", make_cluster(options, {})[0], {"ranks": [4]})
+    write_cluster(tmp_path / "cluster.json", make_cluster(options, {})[0], Settings((4,), (64,)))
     ratio = (1.5, 1.4, 1.6, 1.9)
     evidence = Evidence(64, 0.01, ratio, "native", ratio, 27, 9, 3, 0.9, (0.1, 0.2), True, ("a",))
     rows = (

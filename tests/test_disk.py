@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from search.cluster.hosts import Cluster, Host, write_cluster
+from search.cli.configured import write_cluster
+from search.cli.settings import Settings
+from search.cluster.hosts import Cluster, Host
 from search.cluster.topology import single_switch
 from search.decide.decision import write_decision
 from search.emit.emission import emit_c, emit_h
@@ -35,7 +37,7 @@ def work(generic, catalogue):
     cluster = Cluster("ssh", (Host("n0", 2),), 2, single_switch(["n0"]))
 
     def write(place, turn, confirmed):
-        write_cluster(place / "cluster.json", cluster, {"turn": turn})
+        write_cluster(place / "cluster.json", cluster, Settings((turn,), (64,)))
         write_machine(place / "machine.json", Machine(turn, 1e-5, 1e-5))
         journal = Journal(place / "journal.jsonl", "f")
         for record in RECORDS[len(journal.records) :]:

@@ -1,14 +1,12 @@
 """Variants that are wrong or hang are set aside, and the search goes on."""
 
 import shutil
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from search import toolchain
-from search.__main__ import parser
-from search.cli import stages, workplace
+from search.cli import options, workplace
 from search.errors import Interrupted
 from search.measure import visits
 from search.toolchain import TEMPLATES
@@ -44,7 +42,7 @@ def broken(monkeypatch, tmp_path, tools):
     shutil.copytree(TEMPLATES, folder)
     for name, body in (("wrong", WRONG), ("hangs", HANGS), ("dies", DIES)):
         (folder / "alltoall" / f"{name}.c.j2").write_text(BROKEN.format(name=name, body=body))
-    monkeypatch.setattr(stages, "TEMPLATES", folder)
+    monkeypatch.setattr(options, "TEMPLATES", folder)
     monkeypatch.setattr(workplace, "TEMPLATES", folder)
     monkeypatch.setattr(toolchain, "TEMPLATES", folder)
     monkeypatch.setattr(visits, "PATIENCE", 2.0)
@@ -54,9 +52,8 @@ def broken(monkeypatch, tmp_path, tools):
     return tmp_path
 
 
-def configure(place: Path, *options: str) -> None:
-    arguments: Namespace = parser().parse_args(["configure", "--np=2", "--sizes=64", *options])
-    stages.run(arguments, place)
+def configure(place: Path, *words: str) -> None:
+    options.parse_and_run(["configure", "--np=2", "--sizes=64", *words], place)
 
 
 def test_broken_variants_are_set_aside(broken, capsys):

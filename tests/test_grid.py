@@ -5,8 +5,9 @@ import os
 
 import pytest
 
-from search.__main__ import parser
-from search.cluster.configured import make_cluster, read_cluster, write_cluster
+from search.cli.configured import make_cluster, read_cluster, write_cluster
+from search.cli.options import parser
+from search.cli.settings import Settings
 from search.cluster.job import Job
 from search.errors import UserError
 
@@ -39,7 +40,7 @@ def test_rows_and_columns(emulated, tmp_path):
     square = emulated("--grid=2x2")
     assert lists(square, 2) == [[[0, 1], [2, 3]], [[0, 2], [1, 3]]]
     assert lists(emulated("--np=3"), 3) == [[[0, 1, 2]]]
-    write_cluster(tmp_path / "c.json", wide, {})
+    write_cluster(tmp_path / "c.json", wide, Settings((4,), (64,)))
     assert read_cluster(tmp_path / "c.json")[0] == wide
 
 

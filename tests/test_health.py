@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from search.cli.configured import read_cluster, shrink, write_cluster
+from search.cli.settings import Settings
 from search.cluster import asking, health
 from search.cluster.backends.ssh import Ssh
-from search.cluster.configured import read_cluster, shrink, write_cluster
 from search.cluster.health import Health
 from search.cluster.hosts import Cluster, Host
 from search.cluster.inventory import (
@@ -209,18 +210,18 @@ def cluster_of(backend, *names, slots=1, **more):
 def test_a_smaller_cluster_asks_for_no_more_than_it_can_have(tmp_path):
     cluster = cluster_of("ssh", "n0", "n1", "n2", slots=2)
     failure = HostsFailed("n1 failed", ("n1",))
-    settings = {"ranks": [2, 4, 5, 6], "profile": {}}
+    settings = Settings((2, 4, 5, 6), (64,))
     smaller, others = shrink(cluster, settings, failure)
     assert smaller.host_of_rank() == ["n0", "n0", "n2", "n2"]
-    assert others["ranks"] == [2, 4]
+    assert others.ranks == (2, 4)
     write_cluster(tmp_path / "c", smaller, others)
     assert read_cluster(tmp_path / "c") == (smaller, others)
-    called = {"ranks": [2, 6], "profile": {"2": [8], "6": [64]}}
-    assert shrink(cluster, called, failure)[1] == {"ranks": [2], "profile": {"2": [8]}}
+    called = Settings((2, 6), (64,), profile={2: (8,), 6: (64,)})
+    assert shrink(cluster, called, failure)[1] == Settings((2,), (64,), profile={2: (8,)})
     for impossible in (
         (cluster_of("ssh", "n0", "n1"), settings),
         (cluster_of("ssh", "n0", "n1", "n2", grid=(1, 3)), settings),
-        (cluster, {"ranks": [6], "profile": {"6": [64]}}),
+        (cluster, Settings((6,), (64,), profile={6: (64,)})),
     ):
         with pytest.raises(HostsFailed):
             shrink(*impossible, failure)
@@ -282,17 +283,20 @@ def test_ssh_that_leads_to_another_host(tools, every_body, fake_ssh, tmp_path):
     assert gone(str(place))
 
 
-def test_without_hosts_that_cannot_be_reached(tools, tmp_path, monkeypatch):
+def test_without_hosts_that_cannot_be_reached(tools, catalogue, tmp_path, monkeypatch):
     """With --allow-shrink a host that is off from the start is left out by name."""
-    from search.__main__ import parser
-    from search.cli import stages
+    from rich.console import Console
+
+    from search.cli.desk import Desk
+    from search.cli.options import parser
+    from search.cli.verbs import configure
     from search.cli.workplace import Workplace
 
     (tmp_path / "hosts").write_text("n0\nn1\nn2\n")
     monkeypatch.chdir(tmp_path)
     tried = []
 
-    def tune(console, site, *_):
+    def tune(desk, site, job):
         tried.append([host.name for host in site.cluster.hosts])
         return "tuned"
 
@@ -301,23 +305,18 @@ def test_without_hosts_that_cannot_be_reached(tools, tmp_path, monkeypatch):
             raise HostsFailed("host n1 cannot be used", ("n1",))
         return self
 
-    monkeypatch.setattr(stages, "tune", tune)
-    monkeypatch.setattr(stages, "build_job", lambda *_: None)
-    monkeypatch.setattr(stages.Site, "start_job", lambda *_: None)
-    monkeypatch.setattr(stages, "probe_stage", lambda *_: None)
+    monkeypatch.setattr(configure, "tune", tune)
+    monkeypatch.setattr(configure, "build_job", lambda *_: None)
+    monkeypatch.setattr(configure.Site, "start_job", lambda *_: None)
+    monkeypatch.setattr(configure, "probe_network", lambda *_: None)
     monkeypatch.setattr(Ssh, "__enter__", off)
     build_directory(tmp_path, tools)
     arguments = parser().parse_args(["configure", "--hostfile=hosts", *LOCAL[1:]])
-    from rich.console import Console
-
-    from search.catalogue.algorithm import Catalogue
-    from search.toolchain import TEMPLATES
-
-    catalogue, place = Catalogue(TEMPLATES / "alltoall"), Workplace(tmp_path)
-    stages.configure_cluster(Console(), arguments, place, catalogue)
+    desk = Desk(Console(), Workplace(tmp_path), catalogue, 0.0)
+    configure.configure_cluster(desk, arguments)
     with pytest.raises(HostsFailed, match="n1"):
-        stages.measure(Console(), place, catalogue, 0.0, False)
-    cluster, tuned = stages.measure(Console(), place, catalogue, 0.0, True)
+        configure.measure(desk, False)
+    cluster, tuned = configure.measure(desk, True)
     assert (tried, tuned, cluster.ranks) == ([["n0", "n2"]], "tuned", 2)
     assert options("--allow-shrink").allow_shrink
 

@@ -8,11 +8,11 @@ import subprocess
 
 import pytest
 
-from search.__main__ import parser
 from search.catalogue.algorithm import Catalogue
+from search.cli.configured import make_cluster
+from search.cli.options import parser
 from search.cluster.backends import backend_of
 from search.cluster.backends.ssh import SSH
-from search.cluster.configured import make_cluster
 from search.cluster.emulation import ENTER
 from search.cluster.hostfile import read_hostfile
 from search.cluster.hydra import hostfile_text
@@ -112,8 +112,9 @@ def test_only_plain_names_get_to_a_command_line(tmp_path, monkeypatch, read):
 OPTIONS = (
     "--np", "--grid", "--sizes", "--emulate-buffer", "--emulate-slots", "--time-limit",
     "--strategy",
-    "--timing", "--effort", "--placement", "--launcher", "--block", "--launches",
+    "--timing", "--effort", "--placement", "--launcher",
 )  # fmt: skip
+OTHERS = (("timeline", "--block"), ("bench", "--launches"), ("bench", "--effort"))
 
 
 def test_options_and_profiles(tmp_path, monkeypatch, catalogue):
@@ -124,6 +125,9 @@ def test_options_and_profiles(tmp_path, monkeypatch, catalogue):
         for option in OPTIONS:
             with pytest.raises(AtallError):
                 options(f"{option}={text}")
+        for verb, option in OTHERS:
+            with pytest.raises(AtallError):
+                parser().parse_args([verb, f"{option}={text}"])
         with pytest.raises(AtallError):
             catalogue.variants(4, options(f"--only={text}").only)
         with pytest.raises(AtallError):

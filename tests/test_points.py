@@ -5,8 +5,10 @@ import re
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
-from search.cli.workplace import Workplace, start_job
+from search.cli.desk import Desk
+from search.cli.workplace import Workplace
 from search.cluster.hosts import Cluster, Host
 from search.cluster.topology import FULL_FRAME
 from search.cluster.topology_file import parse_conf
@@ -118,7 +120,7 @@ def measured(tools, catalogue, waiting_jobs, tmp_path_factory):
 
     cluster = Cluster("local", (Host("here", 4),), 4, single_switch(["here"]))
     with Site(cluster, tools, root / "build") as site:
-        job = start_job(site, Workplace(root), catalogue)
+        job = Desk(Console(), Workplace(root), catalogue, 0.0).start_job(site)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(subject, "SIZES", (1, 64, 4096, 65536))
             patch.setattr(subject, "TRAINS", (16,))

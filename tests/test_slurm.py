@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from search.__main__ import parser
-from search.cluster.configured import make_cluster
+from search.cli.configured import make_cluster
+from search.cli.options import parser
 from search.cluster.hosts import Cluster, Host
 from search.cluster.site import Site
 from search.cluster.slurm import TOP, job_topology, tree_of_addresses

@@ -7,15 +7,15 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Console
 
-from search.catalogue.algorithm import Catalogue, Variant
+from search.catalogue.algorithm import Variant
+from search.cli.desk import Desk
 from search.cli.progress import Display
+from search.cli.settings import Settings
 from search.cli.workplace import Workplace, build_simulator, sizes_of
 from search.cluster.backends import backend_of
-from search.cluster.configured import read_cluster
 from search.cluster.hosts import Cluster
 from search.cluster.job import Job
 from search.cluster.site import Site
@@ -50,31 +50,23 @@ class Tuned:
     noise: tuple[str, ...]
 
 
-def tune(
-    console: Console,
-    site: Site,
-    place: Workplace,
-    catalogue: Catalogue,
-    job: Job,
-    begin: float,
-) -> Tuned:
-    """Search; ``begin`` is the monotonic time from which a time limit counts."""
-    cluster, settings = read_cluster(place.cluster)
-    fields = site.fingerprint(job.library, settings["timing"])
+def tune(desk: Desk, site: Site, job: Job) -> Tuned:
+    """Search, with a job that runs already."""
+    console, place, (_, settings) = desk.console, desk.place, desk.configured()
+    fields = site.fingerprint(job.library, settings.timing)
     journal = Journal(place.journal, digest(fields))
     compare_fingerprint(console, place, fields, journal)
     if journal.torn:
         console.print("tune: the journal's last line was cut off and is measured again")
     program = place.build / "measure"
     cells: Cells = {}
-    with models_of(console, site, place, settings["ranks"], journal) as models:
+    with models_of(console, site, place, settings.ranks, journal) as models:
         job, tasks = site.with_job(
             job,
             program,
             lambda text: console.print(f"tune: {text}"),
             lambda job: [
-                make_task(place, settings, catalogue, job, cluster, ranks, models.get(ranks))
-                for ranks in settings["ranks"]
+                make_task(desk, job, ranks, models.get(ranks)) for ranks in settings.ranks
             ],
         )
         console.print(
@@ -83,12 +75,12 @@ def tune(
             + (f", {len(journal.records)} records are there already" if journal.records else "")
         )
         started, too_early = time.monotonic(), ""
-        with Display(console, settings["ranks"], tasks[-1].sizes) as display, Watch() as watch:
-            deadline = begin + settings["time_limit"] if settings["time_limit"] else None
+        with Display(console, settings.ranks, tasks[-1].sizes) as display, Watch() as watch:
+            deadline = desk.begin + settings.time_limit if settings.time_limit else None
             runner = make_runner(site, place, job, journal, display, settings, watch, deadline)
             try:
                 for task in tasks:
-                    runner.run(STRATEGIES[settings["strategy"]](cells, task))
+                    runner.run(STRATEGIES[settings.strategy](cells, task))
                 is_to_confirm = tasks[0].rules.confirms
                 if is_to_confirm:
                     display.say("confirming what was found, in another launch")
@@ -125,7 +117,7 @@ def make_runner(
     job: Job,
     journal: Journal,
     display: Display,
-    settings: Mapping[str, Any],
+    settings: Settings,
     watch: Watch,
     deadline: float | None = None,
 ) -> MeasuringRunner:
@@ -138,8 +130,8 @@ def make_runner(
         site.cluster.limit,
         make_gates(site.cluster),
         deadline,
-        settings["timing"],
-        settings["accept_noise"] or site.backend.accepts_noise,
+        settings.timing,
+        settings.accept_noise or site.backend.accepts_noise,
         blame=site.health.blame,
         pace=site.pace,
         watch=watch if site.backend.on_this_machine else None,
@@ -147,16 +139,15 @@ def make_runner(
 
 
 def measure_rounds(
-    console: Console,
+    desk: Desk,
     site: Site,
-    place: Workplace,
     job: Job,
     journal: Journal,
-    settings: Mapping[str, Any],
     search: Search,
     places: Collection[Place],
 ) -> None:
     """Let a search of these ranks and blocks measure what the journal does not hold."""
+    console, place, (_, settings) = desk.console, desk.place, desk.configured()
     ranks, blocks = ({key[i] for key in places} for i in range(2))
     with Display(console, sorted(ranks), sorted(blocks)) as display, Watch() as watch:
         runner = make_runner(site, place, job, journal, display, settings, watch)
@@ -193,32 +184,25 @@ def models_of(
             keep(place.model, found.values())
 
 
-def make_task(
-    place: Workplace,
-    settings: Mapping[str, Any],
-    catalogue: Catalogue,
-    job: Job,
-    cluster: Cluster,
-    ranks: int,
-    model: Expectations | None = None,
-) -> Task:
+def make_task(desk: Desk, job: Job, ranks: int, model: Expectations | None = None) -> Task:
     """What is searched on so many ranks: without rankings that change nothing there."""
+    cluster, settings = desk.configured()
     job.choose_ranks(ranks, CHOOSE_PATIENCE)
+    rankings = (None, *job.rankings)
 
     def differs(variant: Variant) -> bool:
-        return variant.named("ranking") in (None, *rankings)
+        return variant.named("ranking") in rankings
 
-    rankings = list(job.rankings)
     each = cluster.each(ranks)
-    few = settings["effort"] == "quick"
-    variants = catalogue.variants(
-        ranks, tuple(settings["only"]), few, each, settings["strategy"] == "exhaustive"
+    few = settings.effort == "quick"
+    variants = desk.catalogue.variants(
+        ranks, settings.only, few, each, settings.strategy == "exhaustive"
     )
     return Task(
         ranks,
-        sizes_of(place, settings, ranks),
+        sizes_of(desk.place, settings, ranks),
         tuple(variant for variant in variants if differs(variant)),
-        EFFORTS[settings["effort"]],
+        EFFORTS[settings.effort],
         lambda variant: [v for v in variant.near(ranks, each) if differs(v)],
         each,
         lambda variant, block: cluster.sending(variant.sent(ranks, block)),

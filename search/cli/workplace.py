@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from search.catalogue.algorithm import Catalogue
-from search.cluster.configured import read_cluster
+from search.cli.configured import read_cluster
+from search.cli.settings import Settings
 from search.cluster.hosts import Cluster
-from search.cluster.job import Job
-from search.cluster.site import Site
 from search.decide.decision import Decision, hashed_tree, read_decision
 from search.emit.emission import emit_c, emit_h
 from search.errors import UserError
@@ -24,7 +23,8 @@ from search.toolchain import SOURCE, TEMPLATES, Toolchain
 
 PRESETS = {path.stem: path for path in sorted((SOURCE / "search" / "presets").glob("*.toml"))}
 """Published decisions over our bodies."""
-GENERIC = PRESETS["mpich"]
+USUAL_PRESET = "mpich"
+GENERIC = PRESETS[USUAL_PRESET]
 MOST_DILATED = 0.75
 
 
@@ -48,13 +48,6 @@ class Workplace:
         self.decision = self.generated / "decision.toml"
 
 
-def start_job(
-    site: Site, place: Workplace, catalogue: Catalogue, program: str = "measure", *define: str
-) -> Job:
-    """Build the measuring job with every algorithm in it, and start it."""
-    return site.start_job(build_job(site.tools, site.cluster, place, catalogue, program, *define))
-
-
 def build_job(
     tools: Toolchain,
     cluster: Cluster,
@@ -71,6 +64,13 @@ def build_job(
     write_whole(place.build / "alltoall.h", emit_h(TEMPLATES))
     tools.compile_job(source, place.build / program, ["ATALL_EVERY", *define])
     return place.build / program
+
+
+def emit_decision(place: Workplace, catalogue: Catalogue) -> None:
+    """Write generated/alltoall.c and .h from generated/decision.toml."""
+    decision = read_decision(place.decision, catalogue)
+    write_whole(place.generated / "alltoall.h", emit_h(TEMPLATES))
+    write_whole(place.generated / "alltoall.c", emit_c(decision, catalogue, TEMPLATES))
 
 
 def build_simulator(
@@ -92,15 +92,15 @@ def read_identity(place: Workplace) -> dict[str, Any]:
         raise UserError("nothing is measured yet: run ./configure or 'make tune' first") from error
 
 
-def sizes_of(place: Workplace, settings: Mapping[str, Any], ranks: int) -> tuple[int, ...]:
+def sizes_of(place: Workplace, settings: Settings, ranks: int) -> tuple[int, ...]:
     """The blocks to search on so many ranks, in bytes to each peer: those of the settings and,
     unless the user named them, where the library changes its protocol and one byte past it; where
     time is dilated none whose calls take MOST_DILATED seconds."""
-    if settings.get("profile"):  # not there in what an older version wrote
-        return tuple(settings["profile"][str(ranks)])
+    if settings.profile:
+        return settings.profile[ranks]
     machine = read_machine(place.machine)
-    sizes = set(settings["sizes"])
-    if settings["own_sizes"]:
+    sizes = set(settings.sizes)
+    if settings.own_sizes:
         return tuple(sorted(sizes))
     for jump in machine.thresholds if machine else ():
         if min(sizes) < jump < max(sizes):

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from search.cli.settings import Settings
 from search.cluster.backends import BACKENDS, meant
-from search.cluster.hosts import Cluster, Host, place, wanted_ranks
-from search.cluster.topology import Link, Topology
+from search.cluster.hosts import Cluster, place, wanted_ranks
 from search.errors import HostsFailed, UserError
-from search.files import write_whole
+from search.files import read_json, write_json
 
 
 def make_cluster(options: Any, environment: Mapping[str, str]) -> tuple[Cluster, str]:
-    """The cluster that the options (see __main__) describe, and what to tell the user of it;
+    """The cluster that the options (see options.py) describe, and what to tell the user of it;
     UserError where they cannot."""
     name = meant(options, environment)
     found = BACKENDS[name].find(options, environment)
@@ -38,40 +37,38 @@ def make_cluster(options: Any, environment: Mapping[str, str]) -> tuple[Cluster,
     return cluster, BACKENDS[name].introduction(found)
 
 
-def shrink(
-    cluster: Cluster, settings: Mapping[str, Any], failure: HostsFailed
-) -> tuple[Cluster, dict[str, Any]]:
+def shrink(cluster: Cluster, settings: Settings, failure: HostsFailed) -> tuple[Cluster, Settings]:
     """The cluster and the settings without hosts that failed; that failure where nothing that was
     asked for can be had without them."""
     smaller = cluster.without(failure.hosts)
-    profile = {n: blocks for n, blocks in settings["profile"].items() if int(n) <= smaller.ranks}
-    ranks = sorted({min(n, smaller.ranks) for n in settings["ranks"]})
-    if settings["profile"]:
-        ranks = [n for n in ranks if str(n) in profile]
+    profile = {n: blocks for n, blocks in settings.profile.items() if n <= smaller.ranks}
+    ranks = tuple(sorted({min(n, smaller.ranks) for n in settings.ranks}))
+    if settings.profile:
+        ranks = tuple(n for n in ranks if n in profile)
     if smaller.ranks < 2 or not ranks or (cluster.grid and smaller.ranks < cluster.ranks):
         raise failure
-    return smaller, {**settings, "ranks": ranks, "profile": profile}
+    return smaller, replace(settings, ranks=ranks, profile=profile)
 
 
-def write_cluster(path: Path, cluster: Cluster, settings: Mapping[str, Any]) -> None:
+@dataclass(frozen=True)
+class Configured:
+    """What build/cluster.json holds."""
+
+    cluster: Cluster
+    settings: Settings
+
+
+def write_cluster(path: Path, cluster: Cluster, settings: Settings) -> None:
     """Keep the cluster and the settings of the search, for every later stage."""
-    content = {"cluster": dataclasses.asdict(cluster), "settings": dict(settings)}
-    write_whole(path, json.dumps(content, indent=1) + "\n")
+    write_json(path, Configured(cluster, settings))
 
 
-def read_cluster(path: Path) -> tuple[Cluster, dict[str, Any]]:
+def read_cluster(path: Path) -> tuple[Cluster, Settings]:
     """Read what ``write_cluster`` wrote; UserError if configure never ran."""
+    if not path.exists():
+        raise UserError("no cluster is configured here: run ./configure first")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        raw = content["cluster"]
-        tree = raw.pop("topology")
-        topology = Topology(
-            tuple(tree["hosts"]), tuple(tree["switches"]), tuple(Link(**x) for x in tree["links"])
-        )
-        hosts = tuple(Host(**host) for host in raw.pop("hosts"))
-        grid = tuple(raw.pop("grid", ()))
-        return Cluster(topology=topology, hosts=hosts, grid=grid, **raw), content["settings"]
-    except FileNotFoundError as error:
-        raise UserError("no cluster is configured here: run ./configure first") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is damaged: run ./configure again") from error
+        found = read_json(path, Configured)
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}): run ./configure again") from error
+    return found.cluster, found.settings

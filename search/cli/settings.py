@@ -1,0 +1,28 @@
+"""How the user wants the search to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What configure was told, for every later stage.
+
+    ``ranks`` are numbers of ranks to tune for; ``sizes`` are blocks (bytes to each peer), the
+    user's ``own_sizes`` or the usual ones; ``profile`` has instead blocks for each number of ranks,
+    if a program's calls are tuned for. ``only`` names algorithms, none: all. ``time_limit`` is in
+    seconds.
+    """
+
+    ranks: tuple[int, ...]
+    sizes: tuple[int, ...]
+    own_sizes: bool = False
+    strategy: str = "racing"
+    timing: str = "isolated"
+    effort: str = "normal"
+    only: tuple[str, ...] = ()
+    time_limit: int | None = None
+    accept_noise: bool = False
+    profile: Mapping[int, tuple[int, ...]] = field(default_factory=dict)

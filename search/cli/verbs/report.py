@@ -1,0 +1,35 @@
+"""Write build/report.html: what was measured, what was chosen and why, in pictures."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from search.cli.desk import Desk
+from search.cli.measured import read_cells
+from search.cli.summary import describe
+from search.decide.decision import read_decision
+from search.measure.probe import read_machine
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """None."""
+
+
+def run(desk: Desk, options: Namespace) -> None:
+    """Write it."""
+    from search.analysis import report  # matplotlib takes a second to load
+
+    place, (cluster, _) = desk.place, desk.configured()
+    journal, cells = read_cells(desk)
+    path = place.build / "report.html"
+    findings = report.Findings(
+        f"All-to-all on {describe(cluster)}",
+        cells,
+        journal.records,
+        read_decision(place.decision, desk.catalogue),
+        read_machine(place.machine),
+        report.read_bench(place.build / "bench.json"),
+        cluster.limit,
+    )
+    report.write_report(path, findings)
+    desk.say(f"report: {path.relative_to(place.root)}")
