@@ -267,6 +267,24 @@ def test_ssh_in_all_its_moods(fake_ssh, monkeypatch, mood):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("backend", "starts"), [("local", 2), ("ssh", 1)])
+def test_a_job_that_says_nothing_is_started_again_on_this_machine(
+    fake_ssh, tmp_path, monkeypatch, backend, starts
+):
+    """Elsewhere a firewall keeps it from saying anything, and would again."""
+    started = []
+
+    def silent(self, program):
+        started.append(program)
+        raise JobLost("no answer", silent=True)
+
+    fake_ssh("exit 0")
+    monkeypatch.setattr(Site, "_launch", silent)
+    with Site(cluster_of(backend, "n1", "n2"), TOOLS, tmp_path) as site, pytest.raises(JobLost):
+        site.start_job(tmp_path / "measure")
+    assert len(started) == starts
+
+
 def test_ssh_that_leads_to_another_host(tools, every_body, fake_ssh, tmp_path):
     """And greets on both streams: nothing of that is taken for an answer."""
     skip = "while :; do case $1 in -o) shift 2;; -*) shift;; *) break;; esac; done; shift"
