@@ -132,10 +132,10 @@ static int call_bytes(char *sendbuf, char *recvbuf)
 static int give_scratch(struct atall_state *state)
 {
     int agreed[2], have = 1; /* whether it is had, and whether that or going without will do */
-    size_t want = atall_wanted(&state->place, &request.row, (size_t)request.size);
+    size_t want = atall_wanted(state, &request.row, (size_t)request.size);
     if (request.target == VARIANT && want > 0) {
         request.row.most = (size_t)request.size;
-        have = want <= atall_row_scratch(&state->place, &request.row);
+        have = want <= atall_row_scratch(state, &request.row);
         if (have && want > state->scratch_bytes) {
             free(state->scratch);
             state->scratch = (char *)malloc(want);
@@ -144,7 +144,7 @@ static int give_scratch(struct atall_state *state)
         }
     }
     agreed[0] = have;
-    agreed[1] = have || atall_spares_scratch(&state->place, &request.row);
+    agreed[1] = have || atall_spares_scratch(state, &request.row);
     PMPI_Allreduce(MPI_IN_PLACE, agreed, 2, MPI_INT, MPI_MIN, team.harness);
     if (!agreed[0])
         state->scratch_bytes = 0;
@@ -286,7 +286,7 @@ static void find_neighbours(int *to, int *from)
 {
     const int *rankings = NULL;
 #ifdef ATALL_EVERY
-    rankings = rows ? NULL : team.mine[0].state->rankings;
+    rankings = rows ? NULL : team.mine[0].state->rankings.order;
 #endif
     neighbours_of(rankings, team.ranks, team.rank, to, from);
 }
@@ -349,9 +349,8 @@ static int parse_target(const char *label)
     request.row = (struct atall_row){ 0 };
     if (request.target == LIBRARY)
         return forced_parse(label + sizeof library - 1, &request.forced);
-    return request.target != VARIANT ||
-           (atall_parse_label(label, &request.row) &&
-            atall_body_serves(request.row.body, &team.mine[0].state->place));
+    return request.target != VARIANT || (atall_parse_label(label, &request.row) &&
+                                         atall_body_serves(request.row.body, team.mine[0].state));
 }
 
 static int are_two_ranks(int from, int to)
@@ -599,7 +598,7 @@ static void print_plans(void)
     int own[2] = { 0, 0 }; /* switch, interleaved */
 #ifdef ATALL_EVERY
     for (int i = 0; i < team.count; i++) {
-        const int *order = team.mine[i].state->rankings, ranks = team.peers;
+        const int *order = team.mine[i].state->rankings.order, ranks = team.peers;
         int by_switch = 0, interleaved = 0;
         for (int j = 0; order && j < ranks; j++) {
             by_switch |= order[j] != j;

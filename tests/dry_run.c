@@ -201,6 +201,7 @@ static struct counted run(const struct atall_row *row, const struct atall_draft 
     char *out = (char *)obtain(p * n), *in = (char *)obtain(p * n);
     if (!atall_make_schedule(draft, rank, &schedule))
         abort();
+    schedule.request = (MPI_Request *)obtain((size_t)schedule.requests * sizeof(MPI_Request));
     const struct atall_call call = {
         .sendbuf = out,
         .recvbuf = in,
@@ -217,8 +218,7 @@ static struct counted run(const struct atall_row *row, const struct atall_draft 
         .rank = rank,
         .ranks = p,
         .number = rank,
-        .requests =
-            (MPI_Request *)obtain((size_t)(schedule.requests + 64 + 2 * p) * sizeof(MPI_Request)),
+        .requests = (MPI_Request *)obtain((size_t)(64 + 2 * p) * sizeof(MPI_Request)),
         .scratch = (char *)obtain(memory),
         .has_scratch = true,
         .schedule = &schedule,
@@ -232,6 +232,7 @@ static struct counted run(const struct atall_row *row, const struct atall_draft 
     free(call.requests);
     free(call.scratch);
     free(schedule.to);
+    free(schedule.request);
     free(out);
     free(in);
     return now;

@@ -104,8 +104,8 @@ def test_nothing_leaks(tools, text, sanitized, table, words):
 
 
 def test_a_leak_is_found(tools, text, tmp_path):
-    assert "    free(state->rankings);" in text
-    mutant = text.replace("    free(state->rankings);", "    state->rankings = NULL;")
+    assert "    free(rankings->order);" in text
+    mutant = text.replace("    free(rankings->order);", "    rankings->order = NULL;")
     assert leaked(checked_for_leaks(tools, tmp_path, mutant, "phased", "call"))
 
 

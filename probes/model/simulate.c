@@ -178,11 +178,11 @@ static void start(void)
 static void give_scratch(int rank)
 {
     struct atall_state *state = states[rank];
-    size_t want = atall_wanted(&state->place, &request.row, (size_t)request.size);
+    size_t want = atall_wanted(state, &request.row, (size_t)request.size);
     request.row.most = (size_t)request.size;
-    if (want > atall_row_scratch(&state->place, &request.row)) {
+    if (want > atall_row_scratch(state, &request.row)) {
         want = 0;
-        failed |= !atall_spares_scratch(&state->place, &request.row);
+        failed |= !atall_spares_scratch(state, &request.row);
     }
     state->scratch = world.blocks + ROOM / 2 + (size_t)rank * 2 * ATALL_SCRATCH_MOST;
     state->scratch_bytes = want;
@@ -202,7 +202,7 @@ static void ping_pong(int rank)
 static void meet_neighbours(int rank)
 {
     int to, from;
-    neighbours_of(states[rank]->rankings, world.ranks, rank, &to, &from);
+    neighbours_of(states[rank]->rankings.order, world.ranks, rank, &to, &from);
     for (int i = 0; i < request.row_length; i++)
         PMPI_Sendrecv(world.blocks, request.size, MPI_BYTE, to, 1, world.blocks, request.size,
                       MPI_BYTE, from, 1, everybody, MPI_STATUS_IGNORE);
@@ -355,8 +355,7 @@ static bool take_cluster(const char *line)
 static bool take_variant(const char *label)
 {
     request.row = (struct atall_row){ 0 };
-    return atall_parse_label(label, &request.row) &&
-           atall_body_serves(request.row.body, &states[0]->place);
+    return atall_parse_label(label, &request.row) && atall_body_serves(request.row.body, states[0]);
 }
 
 static bool take_tree(const char *name)

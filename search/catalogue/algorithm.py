@@ -70,6 +70,8 @@ class Number:
     """whether its values are as unlike each other as algorithms are, and none stands for all"""
     unlike: str = ""
     """another number: where both are equal, leaving this one out means the same"""
+    keeps: str | None = None
+    """what a row that sets it uses of that which is kept with a communicator"""
 
     def text(self, value: int) -> str:
         """A value as it stands in labels."""
@@ -127,6 +129,8 @@ class Algorithm:
     path: Path
     cost: str | Mapping[str, str]
     needs: tuple[str, ...] = ()
+    keeps: tuple[str, ...] = ()
+    """what its bodies use of that which is kept with a communicator: folders of templates"""
     memory: str | None = None
     memory_is_optional: bool = False
     one_way: bool = False
@@ -469,6 +473,7 @@ def _read_number(name: str, matter: Mapping[str, Any]) -> Number:
         bool(words) or matter.get("optional", False),
         matter.get("apart", False),
         matter.get("unlike", ""),
+        matter.get("keeps"),
     )
 
 
@@ -479,13 +484,18 @@ def _shared(folder: Path, matter: Mapping[str, Any]) -> dict[str, Any]:
     return {name: known[name] for name in names}
 
 
-def read_algorithm(path: Path) -> Algorithm:
-    """Read a template's front matter: TOML in its first Jinja comment."""
+def front_matter(path: Path) -> dict[str, Any]:
+    """TOML in a template's first Jinja comment."""
     text = path.read_text(encoding="utf-8")
     match = re.match(r"\{#\n(.*?)#\}", text, re.DOTALL)
     if not match:
         raise UserError(f"{path}: the file begins with no front matter in {{# ... #}}")
-    matter = load_toml_text(match[1], str(path))
+    return load_toml_text(match[1], str(path))
+
+
+def read_algorithm(path: Path) -> Algorithm:
+    """Read the front matter of an algorithm's template."""
+    matter = front_matter(path)
     name = path.name.split(".", 1)[0]
     try:
         if matter["name"] != name:
@@ -498,6 +508,7 @@ def read_algorithm(path: Path) -> Algorithm:
             path=path,
             cost=matter["cost"],
             needs=tuple(_known(need, NEEDS) for need in matter.get("needs", [])),
+            keeps=tuple(matter.get("keeps", ())),
             memory=matter.get("memory"),
             memory_is_optional=matter.get("memory_is_optional", False),
             one_way=matter.get("one_way", False),

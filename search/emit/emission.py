@@ -11,14 +11,22 @@ import textwrap
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from search.catalogue.algorithm import SCRATCH_BLOCK, SCRATCH_MOST, Body, Catalogue, Number, Variant
+from search.catalogue.algorithm import (
+    SCRATCH_BLOCK,
+    SCRATCH_MOST,
+    Algorithm,
+    Body,
+    Catalogue,
+    Number,
+    Variant,
+    front_matter,
+)
 from search.catalogue.expression import as_c
 from search.decide.decision import Cutoff, Decision, TreeNode
 from search.errors import UserError
@@ -28,6 +36,9 @@ MOST_DEPTH = 2
 
 LIBRARY_WORDS = 2
 """Of what an MPI library calls itself: its name and version."""
+
+TAGS = ("BLOCK", "TOKEN", "OWN", "HOST", "PHASE")
+"""Of messages, from 1 on; tokens of phases add numbers to the last one."""
 
 SERVES = {"power_of_two": "atall_power_of_two", "topology": "atall_on_tree"}
 """The predicate in C of each need."""
@@ -101,13 +112,34 @@ class _RenderedBody:
     memory_is_optional: Markup
 
 
+@dataclass(frozen=True)
+class _RenderedAlgorithm:
+    functions: list[Markup]
+    bodies: list[_RenderedBody]
+
+
+def _bound(body: Body) -> dict[str, Any]:
+    """What a body's template is filled with."""
+    cost = Markup("\n * ".join(textwrap.wrap(comment_text(body.cost), 70)))
+    return {"symbol": symbol(body.symbol), "cost": cost, **dict(body.binding)}
+
+
+def _render_algorithm(
+    environment: Environment, algorithm: Algorithm, bodies: Sequence[Body]
+) -> _RenderedAlgorithm:
+    """Its bodies, and those of its private functions that they use."""
+    rendered = [_render_body(environment, body) for body in bodies]
+    private = _functions(environment, f"alltoall/{algorithm.path.name}", **_bound(bodies[0]))
+    text = "\n".join(body.text for body in rendered)
+    return _RenderedAlgorithm(_used(private, text), rendered)
+
+
 def _render_body(environment: Environment, body: Body) -> _RenderedBody:
     algorithm = body.algorithm
     template = environment.get_template(f"alltoall/{algorithm.path.name}")
     name = symbol(body.symbol)
     numbers = [number.name for number in body.numbers]
-    cost = Markup("\n * ".join(textwrap.wrap(comment_text(body.cost), 70)))
-    text = template.render(symbol=name, cost=cost, **dict(body.binding))
+    text = template.render(_bound(body))
     if len(algorithm.needs) > 1:
         raise UserError(f"{algorithm.name}: more than one need is not supported")
     return _RenderedBody(
@@ -122,24 +154,45 @@ def _render_body(environment: Environment, body: Body) -> _RenderedBody:
     )
 
 
-def _needed_helpers(
-    environment: Environment, bodies: Iterable[_RenderedBody], leaders: bool
-) -> list[Markup]:
-    """The helpers that the bodies use, and what passes blocks to and from leaders, directly or
-    through others, in the file's order."""
-    module = environment.get_template("helpers.j2").module
-    helpers = {name: getattr(module, name)() for name in vars(module) if name.startswith("atall_")}
-    needed: set[str] = set()
-    waiting = [f"{body.text} {body.serves}" for body in bodies]
-    if leaders:
-        waiting.append(Path(str(environment.get_template("by_hosts.j2").filename)).read_text())
-    while waiting:
-        used = set(re.findall(r"\batall_\w+", waiting.pop())) & helpers.keys() - needed
-        needed |= used
-        waiting += [str(helpers[name]) for name in used]
-    source = Path(str(environment.get_template("helpers.j2").filename)).read_text(encoding="utf-8")
-    order = re.findall(r"macro (atall_\w+)\(", source)
-    return [helpers[name] for name in order if name in needed]
+SHARED = "messages"
+"""The folder of templates with functions that several algorithms call."""
+NEEDS = "runtime/needs.j2"
+
+
+def _functions(environment: Environment, name: str, **values: object) -> dict[str, Markup]:
+    """The functions of C that a template has as macros, by name."""
+    module = vars(environment.get_template(name).make_module(values))
+    return {name: macro() for name, macro in module.items() if name.startswith("atall_")}
+
+
+def _shared_functions(
+    environment: Environment, templates: Path, **values: object
+) -> dict[str, Markup]:
+    """What algorithms share, by name."""
+    found: dict[str, Markup] = {}
+    for path in sorted((templates / SHARED).glob("*.j2")):
+        if "{% macro" in path.read_text(encoding="utf-8"):
+            found |= _functions(environment, f"{SHARED}/{path.name}", **values)
+    return found
+
+
+def _used(functions: Mapping[str, Markup], text: str) -> list[Markup]:
+    """The functions that a text uses, directly or through others, each behind those it uses."""
+    found: dict[str, Markup] = {}
+
+    def visit(names: Iterable[str]) -> None:
+        for name in names:
+            if name in functions and name not in found:
+                visit(_names_in(functions[name], name))
+                found[name] = functions[name]
+
+    visit(_names_in(text))
+    return [*found.values()]
+
+
+def _names_in(text: str, but: str = "") -> list[str]:
+    """Names of ours in a text of C, in their order."""
+    return [name for name in dict.fromkeys(re.findall(r"\batall_\w+", text)) if name != but]
 
 
 def _word(number: Number, value: int) -> Markup:
@@ -213,14 +266,50 @@ def _info(decision: Decision) -> list[str]:
     return [MARK + line for line in lines]
 
 
-def _uses_tree(variants: Sequence[Variant]) -> bool:
-    """Whether one needs the tree, or numbers the ranks by it."""
-    return any("topology" in v.needs or dict(v.values).get("ranking") for v in variants)
+@dataclass(frozen=True)
+class Keeper:
+    """What is kept with a communicator: a folder of templates with kept.j2 (its struct) and
+    keeping.j2 (set up and released), in whose front matter stands what it needs to be there before
+    (``after``), whether it ``wraps`` bodies (wrapping.j2), and whether it hashes names of hosts."""
+
+    name: str
+    after: tuple[str, ...]
+    wraps: bool
+    hashes: bool
 
 
-def _has_leaders(variants: Sequence[Variant]) -> bool:
-    """Whether in any some ranks of a host exchange for all of them."""
-    return any(dict(variant.values).get("leaders") for variant in variants)
+def read_keeper(templates: Path, name: str) -> Keeper:
+    """Read its front matter."""
+    path = templates / name / "keeping.j2"
+    matter = front_matter(path)
+    return Keeper(
+        name, tuple(matter.get("after", ())), "wraps" in matter, matter.get("hashes", False)
+    )
+
+
+def _keepers(
+    templates: Path, bodies: Sequence[Body], variants: Sequence[Variant], every: bool
+) -> list[Keeper]:
+    """What is kept for these bodies and variants, or for all that bodies can be told: each behind
+    what it needs, those that wrap bodies last."""
+    wanted = [name for body in bodies for name in body.algorithm.keeps]
+    for body in bodies if every else ():
+        wanted += [number.keeps for number in body.numbers if number.keeps]
+    for variant in variants:
+        values = dict(variant.values)
+        numbers = (n for n in variant.body.numbers if n.keeps and values.get(n.name, 0))
+        wanted += [number.keeps for number in numbers if number.keeps]
+    found: dict[str, Keeper] = {}
+
+    def visit(name: str) -> None:
+        keeper = read_keeper(templates, name)
+        for before in keeper.after:
+            visit(before)
+        found.setdefault(name, keeper)
+
+    for name in dict.fromkeys(wanted):
+        visit(name)
+    return sorted(found.values(), key=lambda keeper: keeper.wraps)
 
 
 def _most_depth(variants: Sequence[Variant]) -> int:
@@ -254,27 +343,82 @@ def emit_c(
     variants = [*(row.variant for row in decision.rows), *also]
     named = {variant.body.label for variant in variants}
     chosen = [b for b in catalogue.bodies() if all_bodies or b.label in named | {"native"}]
-    bodies = [_render_body(environment, body) for body in chosen]
+    keepers = _keepers(templates, chosen, variants, all_bodies)
+    kept = {keeper.name for keeper in keepers}
+    used = {
+        number.name for body in chosen for number in body.numbers if number.keeps in {None, *kept}
+    }
+    numbers = [number for number in catalogue.numbers if number.name in used]
+    algorithms = [
+        _render_algorithm(environment, algorithm, [b for b in chosen if b.algorithm == algorithm])
+        for algorithm in dict.fromkeys(body.algorithm for body in chosen)
+    ]
+    values = {
+        **_head(decision),
+        **_numbers(numbers),
+        "bodies": [body for algorithm in algorithms for body in algorithm.bodies],
+        "algorithms": algorithms,
+        "tables": _tables(decision, numbers),
+        "keepers": [symbol(keeper.name) for keeper in keepers],
+        "wrappers": [symbol(keeper.name) for keeper in keepers if keeper.wraps],
+        "hashes": any(keeper.hashes for keeper in keepers),
+        "lent": [symbol(name) for name in sorted({n for b in chosen for n in b.algorithm.keeps})],
+        "rankings": "rankings" in kept,
+        "tree": _tree(decision),
+        "most_depth": MOST_DEPTH if all_bodies else _most_depth(variants),
+        "scratch_block": SCRATCH_BLOCK,
+        "scratch_most": SCRATCH_MOST,
+        "parts": False,
+        "tags": [],
+        "functions": [],
+        "needs": _used(
+            _functions(environment, NEEDS),
+            " ".join(body.serves for algorithm in algorithms for body in algorithm.bodies),
+        ),
+        "file_mark": 0,
+    }
+    page = environment.get_template("alltoall.c.j2")
+    values["functions"] = _used(
+        _shared_functions(environment, templates, rankings="rankings" in kept),
+        page.render(values),
+    )
+    text = page.render(values)
+    values["tags"] = _tags(text)
+    values["parts"] = "ATALL_MOST_PARTS" in text
+    return page.render({**values, "file_mark": _mark_of(page.render(values))})
+
+
+def _tags(text: str) -> list[dict[str, Any]]:
+    """The tags of messages that a text uses."""
+    every = ((symbol(f"ATALL_TAG_{name}"), value) for value, name in enumerate(TAGS, 1))
+    return [{"name": name, "value": value} for name, value in every if name in text]
+
+
+def _head(decision: Decision) -> dict[str, Any]:
+    """What the page says of the tuning."""
     tuned, info = decision.tuned, _info(decision)
     library = str(tuned.get("library", ""))
-    leaders = all_bodies or _has_leaders(variants)
-    used = {number.name for body in chosen for number in body.numbers} | {"ranking"}
-    used -= set() if leaders else {"leaders"}
-    numbers = [number for number in catalogue.numbers if number.name in used]
-    render = partial(
-        environment.get_template("alltoall.c.j2").render,
-        tuned=bool(tuned),
-        library=comment_text(library),
-        ranks=int(tuned.get("ranks", 0)),
-        grid=comment_text(_of_grid(tuned)),
-        hosts=len(tuned.get("hosts", [])),
-        fingerprint=comment_text(str(tuned.get("fingerprint", ""))),
-        noise=comment_text(str(tuned.get("noise", ""))),
-        dilation=comment_text(str(tuned.get("dilation", ""))),
-        steal=comment_text(f"{tuned['steal']:.0%}" if tuned.get("steal") else ""),
-        tree=_tree(decision) if all_bodies or _uses_tree(variants) else [],
-        most_depth=MOST_DEPTH if all_bodies else _most_depth(variants),
-        parameters=[
+    return {
+        "tuned": bool(tuned),
+        "library": comment_text(library),
+        "library_words": Markup(", ").join(map(quoted, library.split()[:LIBRARY_WORDS])),
+        "ranks": int(tuned.get("ranks", 0)),
+        "grid": comment_text(_of_grid(tuned)),
+        "hosts": len(tuned.get("hosts", [])),
+        "fingerprint": comment_text(str(tuned.get("fingerprint", ""))),
+        "noise": comment_text(str(tuned.get("noise", ""))),
+        "dilation": comment_text(str(tuned.get("dilation", ""))),
+        "steal": comment_text(f"{tuned['steal']:.0%}" if tuned.get("steal") else ""),
+        "info": [quoted(line) for line in info],
+        "info_width": 1 + max(map(len, info)),
+        "mark_length": len(MARK),
+    }
+
+
+def _numbers(numbers: Sequence[Number]) -> dict[str, Any]:
+    """The numbers that rows pass to bodies."""
+    return {
+        "parameters": [
             {
                 "name": symbol(number.name),
                 "quoted": literal(number.name),
@@ -286,19 +430,8 @@ def emit_c(
                 "words": [{"constant": _word(number, value)} for value in range(len(number.names))],
             }
             for number in numbers
-        ],
-        scratch_block=SCRATCH_BLOCK,
-        scratch_most=SCRATCH_MOST,
-        leaders=leaders,
-        info=[quoted(line) for line in info],
-        info_width=1 + max(map(len, info)),
-        mark_length=len(MARK),
-        library_words=[quoted(word) for word in library.split()[:LIBRARY_WORDS]],
-        helpers=_needed_helpers(environment, bodies, leaders),
-        bodies=bodies,
-        tables=_tables(decision, numbers),
-    )
-    return render(file_mark=_mark_of(render(file_mark=0)))
+        ]
+    }
 
 
 def _mark_of(text: str) -> int:

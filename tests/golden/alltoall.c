@@ -15,8 +15,8 @@
  * communicator, 2 all tables, and 0 suppresses warnings; ATALL_STATS=1 (or a file's name) counts
  * calls and prints them in MPI_Finalize.
  *
- * Top to bottom: what a call looks like, helpers, one function for each algorithm in use, the
- * tables that choose among them, what is kept with the process and with a communicator, the entry.
+ * Top to bottom: the tables that choose an algorithm, the algorithms in use with what they call,
+ * the entry; below it what is kept with the process and with communicators, and what is optional.
  *
  * SPDX-License-Identifier: 0BSD
  */
@@ -49,6 +49,8 @@
 #define ATALL_IS_MPI_4 (MPI_VERSION >= 4)
 #endif
 
+/* ---- the tables: which algorithm serves which blocks ---------------------------------------- */
+
 /* Numbers that a row of a table passes to its algorithm. */
 struct atall_values {
     /* base of the lowest digit, if it has one of its own: a mesh of first x radix x radix x
@@ -59,8 +61,6 @@ struct atall_values {
     int hops;
     /* base of the digits: about (radix-1) log_radix p messages */
     int radix;
-    /* ranks numbered as they are, switch after switch, or one from each switch in turn */
-    int ranking;
     /* sends, and receives, under way at a time */
     int window;
 };
@@ -70,11 +70,59 @@ enum {
     ATALL_HOPS_MESH,
 };
 
+/* clang-format off */
 enum {
-    ATALL_RANKING_INDEX,
-    ATALL_RANKING_SWITCH,
-    ATALL_RANKING_INTERLEAVED,
+    ATALL_NATIVE,
+    ATALL_RING_NONE,
+    ATALL_SIMPLE_SCATTERED,
+    ATALL_BRUCK,
+    ATALL_PAIR_NONE,
+    ATALL_BODIES
 };
+/* clang-format on */
+
+/* Up to this many bytes to each peer, this algorithm with these numbers. */
+struct atall_row {
+    size_t most;
+    int body;
+    struct atall_values values;
+    const char *label;
+};
+
+struct atall_table {
+    int ranks; /* for which it was measured; 0: untuned */
+    int rows;
+    const struct atall_row *row;
+};
+
+/* Published cut-offs, not measured; for those numbers of ranks that all its rows serve. */
+static const struct atall_row atall_rows_0[] = {
+    /* MPICH: Bruck up to 256 bytes */
+    { 256, ATALL_BRUCK, { .radix = 2 }, "bruck(radix=2)" },
+    /* MPICH: 32 at a time up to 32 KiB */
+    { 32768, ATALL_SIMPLE_SCATTERED, { .window = 32 }, "simple(order=scattered,window=32)" },
+    /* MPICH: pairwise above, by xor on a power of two */
+    { SIZE_MAX, ATALL_PAIR_NONE, { 0 }, "pair(sync=none)" },
+};
+
+/* Published cut-offs, not measured; for any number of ranks. */
+static const struct atall_row atall_rows_1[] = {
+    /* MPICH: Bruck up to 256 bytes */
+    { 256, ATALL_BRUCK, { .radix = 2 }, "bruck(radix=2)" },
+    /* MPICH: 32 at a time up to 32 KiB */
+    { 32768, ATALL_SIMPLE_SCATTERED, { .window = 32 }, "simple(order=scattered,window=32)" },
+    /* MPICH: pairwise above, by distance otherwise */
+    { SIZE_MAX, ATALL_RING_NONE, { 0 }, "ring(sync=none)" },
+};
+
+static const struct atall_table atall_tables[] = {
+    { 0, 3, atall_rows_0 },
+    { 0, 3, atall_rows_1 },
+};
+
+enum { ATALL_TABLES = sizeof atall_tables / sizeof atall_tables[0] };
+
+/* ---- a call ------------------------------------------------------------------------------- */
 
 /* One call: the user's arguments and what the communicator keeps for us. */
 struct atall_call {
@@ -87,22 +135,16 @@ struct atall_call {
     size_t block_bytes;                /* data to each peer: the same on all ranks */
     MPI_Comm comm;                     /* ours: no user's receive can match our messages */
     int rank, ranks;
-    const int *ranking;    /* the rank of each number; NULL: itself */
     int number;            /* of this rank */
-    MPI_Request *requests; /* room for 2 * ranks or parts, or for what the schedule says */
+    MPI_Request *requests; /* room for 2 * ranks or parts */
     char *scratch;
     bool has_scratch; /* as much as the algorithm wants; the same on all ranks */
     struct atall_values values;
 };
 
-enum { ATALL_MOST_PARTS = 16 }; /* into which a block is cut */
-
-enum { ATALL_TAG_BLOCK = 1, ATALL_TAG_TOKEN, ATALL_TAG_OWN, ATALL_TAG_HOST, ATALL_TAG_PHASE };
-
-/* What algorithms may need of a communicator. */
-struct atall_place {
-    int ranks;
-    bool on_tree; /* all of it on hosts of the tree in this file */
+enum {
+    ATALL_TAG_BLOCK = 1,
+    ATALL_TAG_OWN = 3,
 };
 
 /* Pass the first MPI error on to the entry. */
@@ -113,31 +155,7 @@ struct atall_place {
             return err_;                                                                           \
     } while (0)
 
-#ifdef ATALL_WRAP
-/* What PMPI_Alltoall was before the linker wrapped it, if it did. */
-int __real_PMPI_Alltoall(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm)
-    __attribute__((weak));
-#endif
-
-/* The library's own routine. */
-static int atall_library(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                         int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
-{
-#ifdef ATALL_WRAP
-    if (__real_PMPI_Alltoall)
-        return __real_PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
-                                    comm);
-#endif
-    return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-}
-
 /* ---- what algorithms call ---------------------------------------------------------------- */
-
-/* The rank that has a number in the ranking of a call. */
-static int atall_ranked(const struct atall_call *call, int number)
-{
-    return call->ranking ? call->ranking[number] : number;
-}
 
 /* Where the block for a peer begins. */
 static const char *atall_send_block(const struct atall_call *call, int to)
@@ -151,18 +169,25 @@ static char *atall_recv_block(const struct atall_call *call, int from)
     return call->recvbuf + from * call->recv_stride;
 }
 
-/* Start sending a peer its block. */
-static int atall_isend(const struct atall_call *call, int to, MPI_Request *request)
+/* Copy the block that a rank has for itself. */
+static int atall_copy_own(const struct atall_call *call)
 {
-    return PMPI_Isend(atall_send_block(call, to), call->sendcount, call->sendtype, to,
-                      ATALL_TAG_BLOCK, call->comm, request);
+    const char *from = atall_send_block(call, call->rank);
+    char *to = atall_recv_block(call, call->rank);
+    if (call->send_plain && call->recv_plain) {
+        memcpy(to, from, call->block_bytes);
+        return MPI_SUCCESS;
+    }
+    return PMPI_Sendrecv(from, call->sendcount, call->sendtype, call->rank, ATALL_TAG_OWN, to,
+                         call->recvcount, call->recvtype, call->rank, ATALL_TAG_OWN, call->comm,
+                         MPI_STATUS_IGNORE);
 }
 
-/* Start receiving the block of a peer. */
-static int atall_irecv(const struct atall_call *call, int from, MPI_Request *request)
+/* The rank that has a number in the ranking of a call. */
+static int atall_ranked(const struct atall_call *call, int number)
 {
-    return PMPI_Irecv(atall_recv_block(call, from), call->recvcount, call->recvtype, from,
-                      ATALL_TAG_BLOCK, call->comm, request);
+    (void)call;
+    return number;
 }
 
 /* Send one peer its block while receiving that of another, which may be the same; both by their
@@ -173,6 +198,20 @@ static int atall_exchange(const struct atall_call *call, int to_number, int from
     return PMPI_Sendrecv(atall_send_block(call, to), call->sendcount, call->sendtype, to,
                          ATALL_TAG_BLOCK, atall_recv_block(call, from), call->recvcount,
                          call->recvtype, from, ATALL_TAG_BLOCK, call->comm, MPI_STATUS_IGNORE);
+}
+
+/* Start receiving the block of a peer. */
+static int atall_irecv(const struct atall_call *call, int from, MPI_Request *request)
+{
+    return PMPI_Irecv(atall_recv_block(call, from), call->recvcount, call->recvtype, from,
+                      ATALL_TAG_BLOCK, call->comm, request);
+}
+
+/* Start sending a peer its block. */
+static int atall_isend(const struct atall_call *call, int to, MPI_Request *request)
+{
+    return PMPI_Isend(atall_send_block(call, to), call->sendcount, call->sendtype, to,
+                      ATALL_TAG_BLOCK, call->comm, request);
 }
 
 /* Write the block for a peer as block_bytes contiguous bytes. */
@@ -197,63 +236,25 @@ static int atall_unpack(const struct atall_call *call, const char *bytes, int fr
     return MPI_SUCCESS;
 }
 
-/* Copy the block that a rank has for itself. */
-static int atall_copy_own(const struct atall_call *call)
-{
-    const char *from = atall_send_block(call, call->rank);
-    char *to = atall_recv_block(call, call->rank);
-    if (call->send_plain && call->recv_plain) {
-        memcpy(to, from, call->block_bytes);
-        return MPI_SUCCESS;
-    }
-    return PMPI_Sendrecv(from, call->sendcount, call->sendtype, call->rank, ATALL_TAG_OWN, to,
-                         call->recvcount, call->recvtype, call->rank, ATALL_TAG_OWN, call->comm,
-                         MPI_STATUS_IGNORE);
-}
-
-/* The base of the lowest digit: its own, if the row gives it one. */
-static long atall_lowest_base(const struct atall_call *call)
-{
-    return call->values.first > 1 ? call->values.first : call->values.radix;
-}
-
-/* The number at a distance from another, negative: behind it. Digit by digit, without carry, if the
- * row wants a mesh and the digits just reach the number of ranks; else round the ring. */
-static int atall_ahead(const struct atall_call *call, int number, long distance)
-{
-    const int p = call->ranks;
-    const long radix = call->values.radix, lowest = atall_lowest_base(call);
-    const long away = distance < 0 ? -distance : distance;
-    int found = 0;
-    long top = 1;
-    for (long base = lowest; top * base < p; base = radix)
-        top *= base;
-    if (call->values.hops != ATALL_HOPS_MESH || p % top != 0)
-        return (int)((number + distance + p) % p);
-    for (long place = 1, base = lowest; place < p; place *= base, base = radix) {
-        long side = place == top ? p / top : base, step = away / place % base;
-        long digit = number / place % base + (distance < 0 ? side - step : step);
-        found += (int)(digit % side * place);
-    }
-    return found;
-}
-
-/* The numbers below p that have the digit hop / place at that place; returns how many. */
-static int atall_pick_digit(int p, long base, long place, long hop, int *picked)
-{
-    int count = 0;
-    for (int i = 0; i < p; i++)
-        if (i / place % base == hop / place)
-            picked[count++] = i;
-    return count;
-}
-
-static bool atall_power_of_two(const struct atall_place *place)
-{
-    return (place->ranks & (place->ranks - 1)) == 0;
-}
-
 /* ---- the algorithms -------------------------------------------------------------------- */
+
+#ifdef ATALL_WRAP
+/* What PMPI_Alltoall was before the linker wrapped it, if it did. */
+int __real_PMPI_Alltoall(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm)
+    __attribute__((weak));
+#endif
+
+/* The library's own routine. */
+static int atall_library(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                         int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+#ifdef ATALL_WRAP
+    if (__real_PMPI_Alltoall)
+        return __real_PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+                                    comm);
+#endif
+    return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
 
 /* The library's own algorithm, which serves where nothing measured was faster. */
 static int atall_native(const struct atall_call *call)
@@ -299,6 +300,43 @@ static int atall_simple_scattered(const struct atall_call *call)
         ATALL_TRY(PMPI_Waitall(posted, requests, MPI_STATUSES_IGNORE));
     }
     return MPI_SUCCESS;
+}
+
+/* The base of the lowest digit: its own, if the row gives it one. */
+static long atall_lowest_base(const struct atall_call *call)
+{
+    return call->values.first > 1 ? call->values.first : call->values.radix;
+}
+
+/* The number at a distance from another, negative: behind it. Digit by digit, without carry, if the
+ * row wants a mesh and the digits just reach the number of ranks; else round the ring. */
+static int atall_ahead(const struct atall_call *call, int number, long distance)
+{
+    const int p = call->ranks;
+    const long radix = call->values.radix, lowest = atall_lowest_base(call);
+    const long away = distance < 0 ? -distance : distance;
+    int found = 0;
+    long top = 1;
+    for (long base = lowest; top * base < p; base = radix)
+        top *= base;
+    if (call->values.hops != ATALL_HOPS_MESH || p % top != 0)
+        return (int)((number + distance + p) % p);
+    for (long place = 1, base = lowest; place < p; place *= base, base = radix) {
+        long side = place == top ? p / top : base, step = away / place % base;
+        long digit = number / place % base + (distance < 0 ? side - step : step);
+        found += (int)(digit % side * place);
+    }
+    return found;
+}
+
+/* The numbers below p that have the digit hop / place at that place; returns how many. */
+static int atall_pick_digit(int p, long base, long place, long hop, int *picked)
+{
+    int count = 0;
+    for (int i = 0; i < p; i++)
+        if (i / place % base == hop / place)
+            picked[count++] = i;
+    return count;
 }
 
 /*
@@ -370,215 +408,7 @@ static int atall_pair_none(const struct atall_call *call)
     return MPI_SUCCESS;
 }
 
-struct atall_body {
-    const char *label;
-    int (*run)(const struct atall_call *call);
-    bool (*serves)(const struct atall_place *place); /* NULL: any communicator */
-    /* Bytes of scratch on p ranks for blocks of n; NULL: none. */
-    size_t (*memory)(size_t p, size_t n, const struct atall_values *values);
-    bool memory_is_optional; /* it works without, too */
-};
-
-enum {
-    ATALL_NATIVE,
-    ATALL_RING_NONE,
-    ATALL_SIMPLE_SCATTERED,
-    ATALL_BRUCK,
-    ATALL_PAIR_NONE,
-    ATALL_BODIES
-};
-
-/* clang-format off */
-static const struct atall_body atall_bodies[ATALL_BODIES] = {
-    [ATALL_NATIVE] = { "native", atall_native, NULL, NULL, false },
-    [ATALL_RING_NONE] = { "ring(sync=none)", atall_ring_none, NULL, NULL, false },
-    [ATALL_SIMPLE_SCATTERED] = { "simple(order=scattered)", atall_simple_scattered, NULL, NULL, false },
-    [ATALL_BRUCK] = { "bruck", atall_bruck, NULL, atall_bruck_memory, false },
-    [ATALL_PAIR_NONE] = { "pair(sync=none)", atall_pair_none, atall_power_of_two, NULL, false },
-};
-/* clang-format on */
-
-/* ---- the tables ------------------------------------------------------------------------ */
-
-/* Up to this many bytes to each peer, this algorithm with these numbers. */
-struct atall_row {
-    size_t most;
-    int body;
-    struct atall_values values;
-    const char *label;
-};
-
-struct atall_table {
-    int ranks; /* for which it was measured; 0: untuned */
-    int rows;
-    const struct atall_row *row;
-};
-
-/* Published cut-offs, not measured; for those numbers of ranks that all its rows serve. */
-static const struct atall_row atall_rows_0[] = {
-    /* MPICH: Bruck up to 256 bytes */
-    { 256, ATALL_BRUCK, { .radix = 2 }, "bruck(radix=2)" },
-    /* MPICH: 32 at a time up to 32 KiB */
-    { 32768, ATALL_SIMPLE_SCATTERED, { .window = 32 }, "simple(order=scattered,window=32)" },
-    /* MPICH: pairwise above, by xor on a power of two */
-    { SIZE_MAX, ATALL_PAIR_NONE, { 0 }, "pair(sync=none)" },
-};
-
-/* Published cut-offs, not measured; for any number of ranks. */
-static const struct atall_row atall_rows_1[] = {
-    /* MPICH: Bruck up to 256 bytes */
-    { 256, ATALL_BRUCK, { .radix = 2 }, "bruck(radix=2)" },
-    /* MPICH: 32 at a time up to 32 KiB */
-    { 32768, ATALL_SIMPLE_SCATTERED, { .window = 32 }, "simple(order=scattered,window=32)" },
-    /* MPICH: pairwise above, by distance otherwise */
-    { SIZE_MAX, ATALL_RING_NONE, { 0 }, "ring(sync=none)" },
-};
-
-static const struct atall_table atall_tables[] = {
-    { 0, 3, atall_rows_0 },
-    { 0, 3, atall_rows_1 },
-};
-
-enum { ATALL_TABLES = sizeof atall_tables / sizeof atall_tables[0] };
-
-/* Which file this is: all ranks of a communicator must have the same. */
-enum { ATALL_FILE_MARK = 958841665 };
-
-/* The same for people: atall-info finds it in every program and library with this file in it. */
-enum { ATALL_MARK = 10 };
-/* clang-format off */
-static const char atall_info[][62] = {
-    "@(#)atall not tuned: published cut-offs",
-    "@(#)atall table for all numbers of ranks:",
-    "@(#)atall   to 256 bytes: bruck(radix=2)",
-    "@(#)atall   to 32768 bytes: simple(order=scattered,window=32)",
-    "@(#)atall   beyond: pair(sync=none)",
-    "@(#)atall table for all numbers of ranks:",
-    "@(#)atall   to 256 bytes: bruck(radix=2)",
-    "@(#)atall   to 32768 bytes: simple(order=scattered,window=32)",
-    "@(#)atall   beyond: ring(sync=none)",
-};
-/* clang-format on */
-
-static bool atall_body_serves(int body, const struct atall_place *place)
-{
-    return !atall_bodies[body].serves || atall_bodies[body].serves(place);
-}
-
-static bool atall_table_serves(const struct atall_table *table, const struct atall_place *place)
-{
-    for (int i = 0; i < table->rows; i++)
-        if (!atall_body_serves(table->row[i].body, place))
-            return false;
-    return true;
-}
-
-/* How far from the number of ranks a table was measured: 1 is exact. */
-static double atall_distance(const struct atall_table *table, int ranks)
-{
-    if (table->ranks == 0)
-        return INT_MAX;
-    return table->ranks > ranks ? (double)table->ranks / ranks : (double)ranks / table->ranks;
-}
-
-/* The nearest table all of whose rows serve a communicator; the last one serves any. */
-static const struct atall_table *atall_choose_table(const struct atall_place *place)
-{
-    const struct atall_table *best = &atall_tables[ATALL_TABLES - 1];
-    for (int i = ATALL_TABLES - 1; i >= 0; i--)
-        if (atall_table_serves(&atall_tables[i], place) &&
-            atall_distance(&atall_tables[i], place->ranks) <= atall_distance(best, place->ranks))
-            best = &atall_tables[i];
-    return best;
-}
-
-/* ---- forcing an algorithm by its label: name(parameter=value,...) ------------------------ */
-
-enum { ATALL_MOST_NUMBER = 999999999 };
-
-struct atall_number {
-    const char *name;
-    int least;
-    size_t offset;
-    const char *words; /* its values 0, 1, ... by name, each followed by a comma; or NULL */
-};
-
-/* clang-format off */
-static const struct atall_number atall_numbers[] = {
-    { "first", 1, offsetof(struct atall_values, first), NULL },
-    { "hops", 0, offsetof(struct atall_values, hops), "ring,mesh," },
-    { "radix", 2, offsetof(struct atall_values, radix), NULL },
-    { "ranking", 0, offsetof(struct atall_values, ranking), "index,switch,interleaved," },
-    { "window", 1, offsetof(struct atall_values, window), NULL },
-};
-
-/* The place of a word among those that a comma follows; -1: it is none of them. */
-static long atall_find_word(const char *words, const char *word, size_t length)
-{
-    for (long place = 0; *words; place++) {
-        size_t other = strcspn(words, ",");
-        if (other == length && strncmp(words, word, length) == 0)
-            return place;
-        words += other + 1;
-    }
-    return -1;
-}
-
-/* Take "name=value" if it is one of the numbers above. */
-static bool atall_take_number(const char *item, size_t length, struct atall_values *values)
-{
-    for (size_t i = 0; i < sizeof atall_numbers / sizeof atall_numbers[0]; i++) {
-        const struct atall_number *number = &atall_numbers[i];
-        size_t name = strlen(number->name);
-        char *end;
-        if (length <= name + 1 || strncmp(item, number->name, name) != 0 || item[name] != '=')
-            continue;
-        long value = strtol(item + name + 1, &end, 10);
-        if (number->words)
-            value = atall_find_word(number->words, item + name + 1, length - name - 1);
-        else if (end != item + length)
-            return false;
-        if (value < number->least || value > ATALL_MOST_NUMBER)
-            return false;
-        *(int *)((char *)values + number->offset) = (int)value;
-        return true;
-    }
-    return false;
-}
-
-/* Split a label into the algorithm, whose own label has no numbers, and the numbers; those that it
- * leaves out are the least ones. */
-static bool atall_parse_label(const char *label, struct atall_row *row)
-{
-    char name[128] = "";
-    size_t used = strcspn(label, "(");
-    const char *item = label + used;
-    if (strlen(label) >= sizeof name - 2)
-        return false;
-    for (size_t i = 0; i < sizeof atall_numbers / sizeof atall_numbers[0]; i++)
-        *(int *)((char *)&row->values + atall_numbers[i].offset) = atall_numbers[i].least;
-    memcpy(name, label, used);
-    for (char separator = '('; *item == '(' || *item == ',';) {
-        size_t length = strcspn(++item, ",)");
-        if (!atall_take_number(item, length, &row->values)) {
-            name[used++] = separator;
-            memcpy(name + used, item, length);
-            used += length;
-            separator = ',';
-        }
-        item += length;
-    }
-    if (strcmp(item, strchr(label, '(') ? ")" : "") != 0)
-        return false;
-    if (strchr(name, '('))
-        name[used] = ')';
-    for (row->body = 0; row->body < ATALL_BODIES; row->body++)
-        if (strcmp(name, atall_bodies[row->body].label) == 0)
-            return true;
-    return false;
-}
-
-/* ---- what is kept with the process -------------------------------------------------------- */
+/* ---- what is kept with the process, and with a communicator ---------------------------------- */
 
 /* Calls of one kind: as many ranks, as many bytes to each peer, served alike. */
 struct atall_count {
@@ -602,8 +432,8 @@ struct atall_process {
     struct atall_count *counts;
 };
 
-/* The only variable that changes; several threads may make the first call. MPI_Finalize has it point
- * to what stands for the end: MPI_COMM_SELF takes no more attributes then. */
+/* The only variable that changes; several threads may make the first call. MPI_Finalize has it
+ * point to what stands for the end: MPI_COMM_SELF takes no more attributes then. */
 static _Atomic(struct atall_process *) atall_process;
 static struct atall_process atall_ended;
 
@@ -618,52 +448,6 @@ static void atall_unlock(struct atall_process *process)
     atomic_flag_clear_explicit(&process->busy, memory_order_release);
 }
 
-/* ---- statistics: what the program called ---------------------------------------------------- */
-
-/* Add one call to those of its kind; without memory for a new kind it goes uncounted. */
-static void atall_count_call(struct atall_process *process, int ranks, size_t block_bytes,
-                             const char *served_by, double seconds)
-{
-    struct atall_count **end = &process->counts, *count;
-    atall_lock(process);
-    while ((count = *end) && (count->ranks != ranks || count->block_bytes != block_bytes ||
-                              strcmp(count->served_by, served_by) != 0))
-        end = &count->next;
-    if (!count && (count = (struct atall_count *)malloc(sizeof *count))) {
-        *count = (struct atall_count){ NULL, ranks, block_bytes, served_by, 0, 0.0 };
-        *end = count;
-    }
-    if (count) {
-        count->calls++;
-        count->seconds += seconds;
-    }
-    atall_unlock(process);
-}
-
-/* Rank 0 prints what it counted. */
-static void atall_print_counts(const struct atall_process *process)
-{
-    int rank = 0;
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank != 0)
-        return;
-    bool to_file = strcmp(process->stats, "1") != 0;
-    FILE *file = to_file ? fopen(process->stats, "w") : stderr;
-    if (!file) {
-        fprintf(stderr, "ATALL: cannot write ATALL_STATS=%s\n", process->stats);
-        return;
-    }
-    fprintf(file, "# ATALL: rank 0's calls of MPI_Alltoall\n"
-                  "# ranks bytes-to-each-peer calls seconds served-by\n");
-    for (const struct atall_count *count = process->counts; count; count = count->next)
-        fprintf(file, "%d %zu %lld %.6f %s\n", count->ranks, count->block_bytes, count->calls,
-                count->seconds, count->served_by);
-    if (to_file && fclose(file) != 0)
-        fprintf(stderr, "ATALL: cannot write ATALL_STATS=%s\n", process->stats);
-}
-
-/* ---- what is kept with a communicator ---------------------------------------------------- */
-
 /* What a call must know of a datatype. */
 struct atall_type {
     MPI_Datatype type;
@@ -672,391 +456,80 @@ struct atall_type {
     bool plain; /* elements lie in memory one after the other as they do in a message */
 };
 
+/* What is kept with a communicator. */
 struct atall_state {
     const char *unserved; /* why the library's own routine has all calls; NULL: it has not */
     MPI_Comm comm;        /* of the user's group, for our messages */
-    int rank;
-    struct atall_place place;
+    int rank, ranks;
     int rows;
     const struct atall_row *row;
     struct atall_row forced; /* the only row when ATALL_FORCE is set */
     MPI_Request *requests;
     char *scratch;
-    size_t scratch_bytes; /* the same on all ranks */
-    char *copy;           /* of what is sent in place, obtained when that is asked for */
-    size_t copy_bytes;    /* the same on all ranks */
+    size_t scratch_bytes;   /* the same on all ranks */
+    char *copy;             /* of what is sent in place, obtained when that is asked for */
+    size_t copy_bytes;      /* the same on all ranks */
     struct atall_type seen; /* the last plain one */
     struct atall_state *next, **link; /* among those of the process */
 };
 
-enum {
-    ATALL_SCRATCH_BLOCK = 1048576, /* scratch is kept for blocks up to this */
-    ATALL_SCRATCH_MOST = 67108864,   /* and is never larger than this */
-    ATALL_MOST_SERVED = 400 /* communicators: a library may have no more than 2048 */
+/* Scratch is kept for blocks up to so many bytes, and is never larger than that. */
+enum { ATALL_SCRATCH_BLOCK = 1048576, ATALL_SCRATCH_MOST = 67108864 };
+
+enum { ATALL_MOST_SERVED = 400 }; /* communicators: a library may have no more than 2048 */
+
+/* Defined below. */
+static int atall_get_process(struct atall_process **process);
+static int atall_make_state(struct atall_process *process, MPI_Comm user,
+                            struct atall_state **made);
+static void atall_count_call(struct atall_process *process, int ranks, size_t block_bytes,
+                             const char *served_by, double seconds);
+
+static bool atall_power_of_two(const struct atall_state *state)
+{
+    return (state->ranks & (state->ranks - 1)) == 0;
+}
+
+struct atall_body {
+    const char *label;
+    int (*run)(const struct atall_call *call);
+    bool (*serves)(const struct atall_state *state); /* NULL: any communicator */
+    /* Bytes of scratch on p ranks for blocks of n; NULL: none. */
+    size_t (*memory)(size_t p, size_t n, const struct atall_values *values);
+    bool memory_is_optional; /* it works without, too */
 };
 
-/* Stand for communicators whose calls are the library's own. */
-static struct atall_state atall_between_groups = { .unserved = "an inter-communicator" };
-static struct atall_state atall_disabled = { .unserved = "ATALL_DISABLE" };
-static struct atall_state atall_too_many = { .unserved = "too many communicators" };
-static struct atall_state atall_no_memory = { .unserved = "no memory" };
-static struct atall_state atall_other_file = { .unserved = "another file on some ranks" };
+/* clang-format off */
+static const struct atall_body atall_bodies[ATALL_BODIES] = {
+    [ATALL_NATIVE] = { "native", atall_native, NULL, NULL, false },
+    [ATALL_RING_NONE] = { "ring(sync=none)", atall_ring_none, NULL, NULL, false },
+    [ATALL_SIMPLE_SCATTERED] = { "simple(order=scattered)", atall_simple_scattered, NULL, NULL, false },
+    [ATALL_BRUCK] = { "bruck", atall_bruck, NULL, atall_bruck_memory, false },
+    [ATALL_PAIR_NONE] = { "pair(sync=none)", atall_pair_none, atall_power_of_two, NULL, false },
+};
+/* clang-format on */
+
+/* ---- serving a call by a row ---------------------------------------------------------------- */
 
 /* Bytes of scratch that a row wants for blocks of n. */
-static size_t atall_wanted(const struct atall_place *place, const struct atall_row *row, size_t n)
+static size_t atall_wanted(const struct atall_state *state, const struct atall_row *row, size_t n)
 {
     const struct atall_body *body = &atall_bodies[row->body];
-    size_t ranks = (size_t)place->ranks, bytes = 0;
-    return bytes + (body->memory ? body->memory(ranks, n, &row->values) : 0);
+    return body->memory ? body->memory((size_t)state->ranks, n, &row->values) : 0;
 }
-
-/* Bytes that a row gets as scratch; more is refused to it at the call, on all ranks alike. */
-static size_t atall_row_scratch(const struct atall_place *place, const struct atall_row *row)
-{
-    size_t n = row->most < ATALL_SCRATCH_BLOCK ? row->most : ATALL_SCRATCH_BLOCK;
-    size_t bytes = atall_wanted(place, row, n);
-    return bytes < ATALL_SCRATCH_MOST ? bytes : ATALL_SCRATCH_MOST;
-}
-
-/* Free what a state has, but not itself. */
-static void atall_empty_state(struct atall_state *state)
-{
-    if (state->comm != MPI_COMM_NULL)
-        PMPI_Comm_free(&state->comm);
-    free(state->requests);
-    free(state->scratch);
-    free(state->copy);
-}
-
-/* Called by MPI when the user's communicator is freed. Once the process has ended nothing is left.
- * MPICH 3 still finds the state in the user's own delete callbacks: the last one stays for them. */
-static int atall_delete_state(MPI_Comm comm, int key, void *value, void *extra)
-{
-    struct atall_state *state = (struct atall_state *)value;
-    struct atall_process *process = atomic_load(&atall_process);
-    struct atall_state *before;
-    (void)comm, (void)key, (void)extra;
-    if (process == &atall_ended || state->unserved)
-        return MPI_SUCCESS;
-    atall_lock(process);
-    *state->link = state->next;
-    if (state->next)
-        state->next->link = state->link;
-    process->served_count--;
-    before = process->gone;
-    process->gone = state;
-    atall_unlock(process);
-    atall_empty_state(state);
-    state->unserved = "being freed";
-    free(before);
-    return MPI_SUCCESS;
-}
-
-/* Say which table serves a communicator; in more words, what all tables say. */
-static void atall_announce(const struct atall_state *state, const struct atall_table *table,
-                           int verbose)
-{
-    if (verbose < 1)
-        return;
-    fprintf(stderr, "ATALL: communicator of %d ranks: ", state->place.ranks);
-    if (state->row == &state->forced)
-        fprintf(stderr, "forced %s\n", state->forced.label);
-    else if (table->ranks)
-        fprintf(stderr, "table for %d ranks\n", table->ranks);
-    else
-        fprintf(stderr, "untuned table\n");
-    for (size_t i = 0; verbose > 1 && i < sizeof atall_info / sizeof atall_info[0]; i++)
-        fprintf(stderr, "ATALL:   %s\n", atall_info[i] + ATALL_MARK);
-}
-
-/* Rank 0 reads ATALL_FORCE for all, since only it is sure to have the user's environment. */
-static int atall_choose_rows(struct atall_state *state, const struct atall_process *process)
-{
-    const struct atall_table *table = atall_choose_table(&state->place);
-    const char *label = getenv("ATALL_FORCE");
-    struct atall_row *forced = &state->forced;
-    int is_forced = 0;
-
-    state->row = table->row;
-    state->rows = table->rows;
-    if (state->rank == 0 && label && *label) {
-        is_forced =
-            atall_parse_label(label, forced) && atall_body_serves(forced->body, &state->place);
-        if (!is_forced && process->verbose >= 0)
-            fprintf(stderr, "ATALL: ATALL_FORCE=%s ignored: not here, or not for these %d ranks\n",
-                    label, state->place.ranks);
-    }
-    ATALL_TRY(PMPI_Bcast(&is_forced, 1, MPI_INT, 0, state->comm));
-    if (is_forced) {
-        ATALL_TRY(PMPI_Bcast(forced, (int)sizeof *forced, MPI_BYTE, 0, state->comm));
-        forced->most = SIZE_MAX;
-        forced->label = atall_bodies[forced->body].label;
-        state->row = forced;
-        state->rows = 1;
-    }
-    if (state->rank == 0)
-        atall_announce(state, table, process->verbose);
-    return MPI_SUCCESS;
-}
-
-static bool atall_obtain_requests(struct atall_state *state)
-{
-    int requests = 2 * ATALL_MOST_PARTS;
-    if (requests < 2 * state->place.ranks)
-        requests = 2 * state->place.ranks;
-    state->requests = (MPI_Request *)malloc((size_t)requests * sizeof(MPI_Request));
-    return state->requests != NULL;
-}
-
-/* Obtain memory and agree on what all ranks have; 0 in *served if some rank has too little. */
-static int atall_obtain_memory(struct atall_state *state, int *served)
-{
-    size_t most = 0;
-    int have[2];
-    for (int i = 0; i < state->rows; i++) {
-        size_t bytes = atall_row_scratch(&state->place, &state->row[i]);
-        most = bytes > most ? bytes : most;
-    }
-    have[0] = atall_obtain_requests(state);
-    state->scratch = most ? (char *)malloc(most) : NULL;
-    have[1] = state->scratch != NULL;
-    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, have, 2, MPI_INT, MPI_MIN, state->comm));
-    *served = have[0];
-    state->scratch_bytes = have[1] ? most : 0;
-    return MPI_SUCCESS;
-}
-
-/* Make a communicator of the user's group: MPI_Comm_dup would run the user's attribute callbacks. The
- * user's error handler must not hear of a failure. In MPI 4 ours is given; before that it takes the
- * place of the user's for as long as this lasts. `number` tells what several threads make apart. */
-static bool atall_create_comm(MPI_Comm user, MPI_Group group, int number, MPI_Comm *comm)
-{
-    MPI_Errhandler handler;
-#if MPI_VERSION >= 4
-    if (ATALL_IS_MPI_4) {
-        char name[32];
-        snprintf(name, sizeof name, "alltoall.c %d", number);
-        return PMPI_Comm_create_from_group(group, name, MPI_INFO_NULL, MPI_ERRORS_RETURN, comm) ==
-               MPI_SUCCESS;
-    }
-#endif
-    (void)number;
-    if (PMPI_Comm_get_errhandler(user, &handler) != MPI_SUCCESS)
-        return false;
-    PMPI_Comm_set_errhandler(user, MPI_ERRORS_RETURN);
-    bool made = PMPI_Comm_create(user, group, comm) == MPI_SUCCESS;
-    PMPI_Comm_set_errhandler(user, handler);
-    PMPI_Errhandler_free(&handler);
-    return made;
-}
-
-/* The private communicator; MPI_COMM_NULL on all ranks where one cannot have it. */
-static int atall_make_comm(MPI_Comm user, int number, MPI_Comm *comm)
-{
-    MPI_Group group;
-    int made;
-    ATALL_TRY(PMPI_Comm_group(user, &group));
-    made = atall_create_comm(user, group, number, comm) && *comm != MPI_COMM_NULL;
-    PMPI_Group_free(&group);
-    if (!made)
-        *comm = MPI_COMM_NULL;
-    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &made, 1, MPI_INT, MPI_MIN, user));
-    if (made)
-        return PMPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
-    return *comm == MPI_COMM_NULL ? MPI_SUCCESS : PMPI_Comm_free(comm);
-}
-
-/* Called by MPI_Finalize, before anything else: print what was counted, free what is kept. */
-static int atall_finish(MPI_Comm comm, int key, void *value, void *extra)
-{
-    struct atall_process *process = (struct atall_process *)value;
-    (void)comm, (void)extra;
-    if (process->stats)
-        atall_print_counts(process);
-    atomic_store(&atall_process, &atall_ended);
-    while (process->served) {
-        struct atall_state *state = process->served;
-        process->served = state->next;
-        atall_empty_state(state);
-        free(state);
-    }
-    free(process->gone);
-    while (process->counts) {
-        struct atall_count *count = process->counts;
-        process->counts = count->next;
-        free(count);
-    }
-    PMPI_Comm_free_keyval(&process->key);
-    PMPI_Comm_free_keyval(&key);
-    free(process);
-    return MPI_SUCCESS;
-}
-
-/* The first call of the process. Of several threads one keeps what it made. */
-static int atall_make_process(struct atall_process **made)
-{
-    struct atall_process *none = NULL;
-    struct atall_process *process = (struct atall_process *)calloc(1, sizeof *process);
-    const char *verbose = getenv("ATALL_VERBOSE"), *stats = getenv("ATALL_STATS");
-    int key;
-    *made = NULL;
-    if (!process)
-        return MPI_ERR_NO_MEM;
-    process->verbose = !verbose || !*verbose ? 0 : atoi(verbose) > 0 ? atoi(verbose) : -1;
-    process->stats = stats && *stats && strcmp(stats, "0") != 0 ? stats : NULL;
-    process->number = (int)((uint64_t)(PMPI_Wtime() * 1e6) % 0xffffff * 64);
-    atomic_flag_clear(&process->busy);
-    ATALL_TRY(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, atall_delete_state, &process->key,
-                                      NULL));
-    if (!atomic_compare_exchange_strong(&atall_process, &none, process)) {
-        PMPI_Comm_free_keyval(&process->key);
-        free(process);
-        *made = none;
-        return MPI_SUCCESS;
-    }
-    *made = process;
-    ATALL_TRY(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, atall_finish, &key, NULL));
-    return PMPI_Comm_set_attr(MPI_COMM_SELF, key, process);
-}
-
-/* Put a new state among those of the process. */
-static void atall_register(struct atall_process *process, struct atall_state *state)
-{
-    atall_lock(process);
-    state->next = process->served;
-    state->link = &process->served;
-    if (state->next)
-        state->next->link = &state->next;
-    process->served = state;
-    process->served_count++;
-    atall_unlock(process);
-}
-
-/* Wait for the first word of all ranks; who waits for long says what the likely cause is. */
-static int atall_await_first(MPI_Comm comm, MPI_Request *request, const struct atall_process *process)
-{
-    const double patience = 10.0, begin = PMPI_Wtime();
-    int rank, ranks, come = 0;
-    while (!come && PMPI_Wtime() - begin < patience)
-        ATALL_TRY(PMPI_Test(request, &come, MPI_STATUS_IGNORE));
-    if (come)
-        return MPI_SUCCESS;
-    ATALL_TRY(PMPI_Comm_rank(comm, &rank));
-    ATALL_TRY(PMPI_Comm_size(comm, &ranks));
-    if (process->verbose >= 0 && (rank == 0 || rank == ranks - 1))
-        fprintf(stderr,
-                "ATALL: rank %d of %d has waited %.0f s for the others' first MPI_Alltoall: is this "
-                "file in, or preloaded under, the program on some ranks only?\n",
-                rank, ranks, patience);
-    return PMPI_Wait(request, MPI_STATUS_IGNORE);
-}
-
-/* Whether all ranks may serve a communicator: they have the same file and memory for a state, none
- * serves too many, and rank 0 has not set ATALL_DISABLE. Returns what says why not, or NULL; and a
- * number that rank 0 gives to no other communicator. */
-static int atall_agree_to_serve(MPI_Comm comm, struct atall_process *process, bool has_memory,
-                                struct atall_state **refused, int *number)
-{
-    enum { DISABLED, MOST_MARK, LEAST_MARK, TOO_MANY, NO_MEMORY, NUMBER, WORDS };
-    const char *disable = getenv("ATALL_DISABLE");
-    int between_groups, rank, said[WORDS] = { 0 };
-    MPI_Request request;
-    *refused = &atall_between_groups;
-    ATALL_TRY(PMPI_Comm_test_inter(comm, &between_groups));
-    if (between_groups)
-        return MPI_SUCCESS;
-    ATALL_TRY(PMPI_Comm_rank(comm, &rank));
-    said[DISABLED] = rank == 0 && disable && *disable && strcmp(disable, "0") != 0;
-    said[MOST_MARK] = ATALL_FILE_MARK;
-    said[LEAST_MARK] = -ATALL_FILE_MARK;
-    atall_lock(process);
-    said[TOO_MANY] = process->served_count >= ATALL_MOST_SERVED;
-    said[NUMBER] = rank == 0 ? process->number++ : 0;
-    atall_unlock(process);
-    said[NO_MEMORY] = !has_memory;
-    ATALL_TRY(PMPI_Iallreduce(MPI_IN_PLACE, said, WORDS, MPI_INT, MPI_MAX, comm, &request));
-    ATALL_TRY(atall_await_first(comm, &request, process));
-    *number = said[NUMBER];
-    *refused = said[DISABLED]                            ? &atall_disabled
-               : said[MOST_MARK] != -said[LEAST_MARK]    ? &atall_other_file
-               : said[TOO_MANY]                          ? &atall_too_many
-               : said[NO_MEMORY]                         ? &atall_no_memory
-                                                         : NULL;
-    if (*refused == &atall_other_file && rank == 0 && process->verbose >= 0)
-        fprintf(stderr, "ATALL: not all ranks have the same alltoall.c: they get the library's own "
-                        "MPI_Alltoall\n");
-    return MPI_SUCCESS;
-}
-
-/* Fill in a state that has its communicator; 0 in *served if some rank lacks memory. */
-static int atall_fill_state(struct atall_state *state, const struct atall_process *process,
-                            int *served)
-{
-    ATALL_TRY(PMPI_Comm_rank(state->comm, &state->rank));
-    ATALL_TRY(PMPI_Comm_size(state->comm, &state->place.ranks));
-    ATALL_TRY(atall_choose_rows(state, process));
-    return atall_obtain_memory(state, served);
-}
-
-/* First use of a communicator. */
-static int atall_make_state(struct atall_process *process, MPI_Comm user,
-                            struct atall_state **made)
-{
-    struct atall_state *state = (struct atall_state *)calloc(1, sizeof *state);
-    int served = 0, number = 0;
-    int err = atall_agree_to_serve(user, process, state != NULL, made, &number);
-    if (state)
-        state->comm = MPI_COMM_NULL;
-    if (err == MPI_SUCCESS && !*made) {
-        *made = &atall_too_many;
-        err = atall_make_comm(user, number, &state->comm);
-        if (err == MPI_SUCCESS && state->comm != MPI_COMM_NULL) {
-            err = atall_fill_state(state, process, &served);
-            *made = served ? state : &atall_no_memory;
-        }
-    }
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_set_attr(user, process->key, *made);
-    if (err == MPI_SUCCESS && *made == state)
-        atall_register(process, state);
-    else if (state) {
-        atall_empty_state(state);
-        free(state);
-    }
-    return err;
-}
-
-/* What is kept with the process; NULL where nothing can be: in a program that has sessions only, and
- * once MPI_Finalize frees what hangs on MPI_COMM_SELF. */
-static int atall_get_process(struct atall_process **process)
-{
-    int begun = 0, over = 0;
-    *process = atomic_load_explicit(&atall_process, memory_order_acquire);
-    if (*process == &atall_ended)
-        *process = NULL;
-    else if (!*process) {
-        PMPI_Initialized(&begun);
-        PMPI_Finalized(&over);
-        if (begun && !over)
-            return atall_make_process(process);
-    }
-    return MPI_SUCCESS;
-}
-
-/* ---- the entry ------------------------------------------------------------------------- */
 
 /* Whether the scratch that is kept is as much as a row wants for a block. */
 static bool atall_has_scratch(const struct atall_state *state, const struct atall_row *row,
                               size_t block_bytes)
 {
-    size_t wanted = atall_wanted(&state->place, row, block_bytes);
+    size_t wanted = atall_wanted(state, row, block_bytes);
     return wanted == 0 || (block_bytes <= ATALL_SCRATCH_BLOCK && wanted <= state->scratch_bytes);
 }
 
 /* Whether a row's algorithm works without its scratch, too. */
-static bool atall_spares_scratch(const struct atall_place *place, const struct atall_row *row)
+static bool atall_spares_scratch(const struct atall_state *state, const struct atall_row *row)
 {
-    (void)place;
+    (void)state;
     return atall_bodies[row->body].memory_is_optional;
 }
 
@@ -1067,7 +540,7 @@ static const struct atall_row *atall_choose_row(const struct atall_state *state,
     const struct atall_row *row = state->row;
     while (block_bytes > row->most)
         row++;
-    if (atall_spares_scratch(&state->place, row) || atall_has_scratch(state, row, block_bytes))
+    if (atall_spares_scratch(state, row) || atall_has_scratch(state, row, block_bytes))
         return row;
     return NULL;
 }
@@ -1079,8 +552,8 @@ static int atall_is_predefined(MPI_Datatype type, bool *predefined)
 #if MPI_VERSION >= 4
     if (ATALL_IS_MPI_4) {
         MPI_Count some[4];
-        ATALL_TRY(PMPI_Type_get_envelope_c(type, &some[0], &some[1], &some[2], &some[3],
-                                           &combiner));
+        ATALL_TRY(
+            PMPI_Type_get_envelope_c(type, &some[0], &some[1], &some[2], &some[3], &combiner));
         *predefined = combiner == MPI_COMBINER_NAMED;
         return MPI_SUCCESS;
     }
@@ -1129,7 +602,7 @@ static int atall_run(struct atall_state *state, const struct atall_row *row, con
         .block_bytes = block_bytes,
         .comm = state->comm,
         .rank = state->rank,
-        .ranks = state->place.ranks,
+        .ranks = state->ranks,
         .number = state->rank,
         .requests = state->requests,
         .scratch = state->scratch,
@@ -1138,6 +611,8 @@ static int atall_run(struct atall_state *state, const struct atall_row *row, con
     };
     return atall_bodies[row->body].run(&call);
 }
+
+/* ---- the entry --------------------------------------------------------------------------- */
 
 /* How a call is served: by a row of a communicator's table, or by the library, and why. */
 struct atall_choice {
@@ -1205,10 +680,10 @@ static int atall_copy_in_place(struct atall_state *state, const char *buffer, in
     struct atall_type seen;
     ATALL_TRY(atall_look_at(state, type, &seen));
     if (seen.plain) {
-        memcpy(state->copy, buffer, state->place.ranks * block_bytes);
+        memcpy(state->copy, buffer, state->ranks * block_bytes);
         return MPI_SUCCESS;
     }
-    for (int to = 0; to < state->place.ranks; to++) {
+    for (int to = 0; to < state->ranks; to++) {
         int position = 0;
         ATALL_TRY(PMPI_Pack(buffer + to * count * seen.extent, count, type,
                             state->copy + to * block_bytes, (int)block_bytes, &position,
@@ -1218,7 +693,8 @@ static int atall_copy_in_place(struct atall_state *state, const char *buffer, in
 }
 
 /* The size of a type that may be wrong. */
-static int atall_size_of(MPI_Datatype type, MPI_Comm comm, struct atall_choice *choice, size_t *size)
+static int atall_size_of(MPI_Datatype type, MPI_Comm comm, struct atall_choice *choice,
+                         size_t *size)
 {
     MPI_Count bytes;
     int err;
@@ -1265,20 +741,19 @@ static int atall_choose(struct atall_process *process, struct atall_choice *choi
     choice->why = "in place";
     if (choice->row->body != ATALL_NATIVE)
         ATALL_TRY(atall_obtain_copy(choice->state,
-                                    (size_t)choice->state->place.ranks * choice->block_bytes,
-                                    &obtained));
+                                    (size_t)choice->state->ranks * choice->block_bytes, &obtained));
     if (!obtained || choice->row->body == ATALL_NATIVE)
         choice->row = NULL;
     return MPI_SUCCESS;
 }
 
-/* Take part in a call of which this rank sends more to each peer, or less, than arrives: others wait
- * for it. Each gets what both buffers have of its block, and the rest is zero. */
+/* Take part in a call of which this rank sends more to each peer, or less, than arrives: others
+ * wait for it. Each gets what both buffers have of its block, and the rest is zero. */
 static int atall_serve_in_part(const struct atall_choice *choice, const char *sendbuf,
                                int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                                MPI_Datatype recvtype)
 {
-    const size_t n = choice->block_bytes, p = (size_t)choice->state->place.ranks;
+    const size_t n = choice->block_bytes, p = (size_t)choice->state->ranks;
     struct atall_type send;
     ATALL_TRY(atall_look_at(choice->state, sendtype, &send));
     const size_t most = send.size > 0 ? n / (size_t)send.size : 0;
@@ -1352,6 +827,534 @@ int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
     return err;
 }
 
+/* ---- what is kept with a communicator ---------------------------------------------------- */
+
+/* Which file this is: all ranks of a communicator must have the same. */
+enum { ATALL_FILE_MARK = 396845460 };
+
+/* The same for people: atall-info finds it in every program and library with this file in it. */
+enum { ATALL_MARK = 10 };
+/* clang-format off */
+static const char atall_info[][62] = {
+    "@(#)atall not tuned: published cut-offs",
+    "@(#)atall table for all numbers of ranks:",
+    "@(#)atall   to 256 bytes: bruck(radix=2)",
+    "@(#)atall   to 32768 bytes: simple(order=scattered,window=32)",
+    "@(#)atall   beyond: pair(sync=none)",
+    "@(#)atall table for all numbers of ranks:",
+    "@(#)atall   to 256 bytes: bruck(radix=2)",
+    "@(#)atall   to 32768 bytes: simple(order=scattered,window=32)",
+    "@(#)atall   beyond: ring(sync=none)",
+};
+/* clang-format on */
+
+static bool atall_parse_label(const char *label, struct atall_row *row);
+
+/* Stand for communicators whose calls are the library's own. */
+static struct atall_state atall_between_groups = { .unserved = "an inter-communicator" };
+static struct atall_state atall_disabled = { .unserved = "ATALL_DISABLE" };
+static struct atall_state atall_too_many = { .unserved = "too many communicators" };
+static struct atall_state atall_no_memory = { .unserved = "no memory" };
+static struct atall_state atall_other_file = { .unserved = "another file on some ranks" };
+
+static bool atall_body_serves(int body, const struct atall_state *state)
+{
+    return !atall_bodies[body].serves || atall_bodies[body].serves(state);
+}
+
+static bool atall_table_serves(const struct atall_table *table, const struct atall_state *state)
+{
+    for (int i = 0; i < table->rows; i++)
+        if (!atall_body_serves(table->row[i].body, state))
+            return false;
+    return true;
+}
+
+/* How far from the number of ranks a table was measured: 1 is exact. */
+static double atall_distance(const struct atall_table *table, int ranks)
+{
+    if (table->ranks == 0)
+        return INT_MAX;
+    return table->ranks > ranks ? (double)table->ranks / ranks : (double)ranks / table->ranks;
+}
+
+/* The nearest table all of whose rows serve a communicator; the last one serves any. */
+static const struct atall_table *atall_choose_table(const struct atall_state *state)
+{
+    const struct atall_table *best = &atall_tables[ATALL_TABLES - 1];
+    for (int i = ATALL_TABLES - 1; i >= 0; i--)
+        if (atall_table_serves(&atall_tables[i], state) &&
+            atall_distance(&atall_tables[i], state->ranks) <= atall_distance(best, state->ranks))
+            best = &atall_tables[i];
+    return best;
+}
+
+/* Say which table serves a communicator; in more words, what all tables say. */
+static void atall_announce(const struct atall_state *state, const struct atall_table *table,
+                           int verbose)
+{
+    if (verbose < 1)
+        return;
+    fprintf(stderr, "ATALL: communicator of %d ranks: ", state->ranks);
+    if (state->row == &state->forced)
+        fprintf(stderr, "forced %s\n", state->forced.label);
+    else if (table->ranks)
+        fprintf(stderr, "table for %d ranks\n", table->ranks);
+    else
+        fprintf(stderr, "untuned table\n");
+    for (size_t i = 0; verbose > 1 && i < sizeof atall_info / sizeof atall_info[0]; i++)
+        fprintf(stderr, "ATALL:   %s\n", atall_info[i] + ATALL_MARK);
+}
+
+/* Rank 0 reads ATALL_FORCE for all, since only it is sure to have the user's environment. */
+static int atall_choose_rows(struct atall_state *state, const struct atall_process *process)
+{
+    const struct atall_table *table = atall_choose_table(state);
+    const char *label = getenv("ATALL_FORCE");
+    struct atall_row *forced = &state->forced;
+    int is_forced = 0;
+
+    state->row = table->row;
+    state->rows = table->rows;
+    if (state->rank == 0 && label && *label) {
+        is_forced = atall_parse_label(label, forced) && atall_body_serves(forced->body, state);
+        if (!is_forced && process->verbose >= 0)
+            fprintf(stderr, "ATALL: ATALL_FORCE=%s ignored: not here, or not for these %d ranks\n",
+                    label, state->ranks);
+    }
+    ATALL_TRY(PMPI_Bcast(&is_forced, 1, MPI_INT, 0, state->comm));
+    if (is_forced) {
+        ATALL_TRY(PMPI_Bcast(forced, (int)sizeof *forced, MPI_BYTE, 0, state->comm));
+        forced->most = SIZE_MAX;
+        forced->label = atall_bodies[forced->body].label;
+        state->row = forced;
+        state->rows = 1;
+    }
+    if (state->rank == 0)
+        atall_announce(state, table, process->verbose);
+    return MPI_SUCCESS;
+}
+
+/* Bytes that a row gets as scratch; more is refused to it at the call, on all ranks alike. */
+static size_t atall_row_scratch(const struct atall_state *state, const struct atall_row *row)
+{
+    size_t n = row->most < ATALL_SCRATCH_BLOCK ? row->most : ATALL_SCRATCH_BLOCK;
+    size_t bytes = atall_wanted(state, row, n);
+    return bytes < ATALL_SCRATCH_MOST ? bytes : ATALL_SCRATCH_MOST;
+}
+
+static bool atall_obtain_requests(struct atall_state *state)
+{
+    int requests = 2 * state->ranks;
+    state->requests = (MPI_Request *)malloc((size_t)requests * sizeof(MPI_Request));
+    return state->requests != NULL;
+}
+
+/* Obtain memory and agree on what all ranks have; 0 in *served if some rank has too little. */
+static int atall_obtain_memory(struct atall_state *state, int *served)
+{
+    size_t most = 0;
+    int have[2];
+    for (int i = 0; i < state->rows; i++) {
+        size_t bytes = atall_row_scratch(state, &state->row[i]);
+        most = bytes > most ? bytes : most;
+    }
+    have[0] = atall_obtain_requests(state);
+    state->scratch = most ? (char *)malloc(most) : NULL;
+    have[1] = state->scratch != NULL;
+    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, have, 2, MPI_INT, MPI_MIN, state->comm));
+    *served = have[0];
+    state->scratch_bytes = have[1] ? most : 0;
+    return MPI_SUCCESS;
+}
+
+/* Free what a state has, but not itself. */
+static void atall_empty_state(struct atall_state *state)
+{
+    if (state->comm != MPI_COMM_NULL)
+        PMPI_Comm_free(&state->comm);
+    free(state->requests);
+    free(state->scratch);
+    free(state->copy);
+}
+
+/* Make a communicator of the user's group: MPI_Comm_dup would run the user's attribute callbacks.
+ * The user's error handler must not hear of a failure. In MPI 4 ours is given; before that it takes
+ * the place of the user's for as long as this lasts. `number` tells what several threads make
+ * apart. */
+static bool atall_create_comm(MPI_Comm user, MPI_Group group, int number, MPI_Comm *comm)
+{
+    MPI_Errhandler handler;
+#if MPI_VERSION >= 4
+    if (ATALL_IS_MPI_4) {
+        char name[32];
+        snprintf(name, sizeof name, "alltoall.c %d", number);
+        return PMPI_Comm_create_from_group(group, name, MPI_INFO_NULL, MPI_ERRORS_RETURN, comm) ==
+               MPI_SUCCESS;
+    }
+#endif
+    (void)number;
+    if (PMPI_Comm_get_errhandler(user, &handler) != MPI_SUCCESS)
+        return false;
+    PMPI_Comm_set_errhandler(user, MPI_ERRORS_RETURN);
+    bool made = PMPI_Comm_create(user, group, comm) == MPI_SUCCESS;
+    PMPI_Comm_set_errhandler(user, handler);
+    PMPI_Errhandler_free(&handler);
+    return made;
+}
+
+/* The private communicator; MPI_COMM_NULL on all ranks where one cannot have it. */
+static int atall_make_comm(MPI_Comm user, int number, MPI_Comm *comm)
+{
+    MPI_Group group;
+    int made;
+    ATALL_TRY(PMPI_Comm_group(user, &group));
+    made = atall_create_comm(user, group, number, comm) && *comm != MPI_COMM_NULL;
+    PMPI_Group_free(&group);
+    if (!made)
+        *comm = MPI_COMM_NULL;
+    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &made, 1, MPI_INT, MPI_MIN, user));
+    if (made)
+        return PMPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+    return *comm == MPI_COMM_NULL ? MPI_SUCCESS : PMPI_Comm_free(comm);
+}
+
+/* Put a new state among those of the process. */
+static void atall_register(struct atall_process *process, struct atall_state *state)
+{
+    atall_lock(process);
+    state->next = process->served;
+    state->link = &process->served;
+    if (state->next)
+        state->next->link = &state->next;
+    process->served = state;
+    process->served_count++;
+    atall_unlock(process);
+}
+
+/* Wait for the first word of all ranks; who waits for long says what the likely cause is. */
+static int atall_await_first(MPI_Comm comm, MPI_Request *request,
+                             const struct atall_process *process)
+{
+    const double patience = 10.0, begin = PMPI_Wtime();
+    int rank, ranks, come = 0;
+    while (!come && PMPI_Wtime() - begin < patience)
+        ATALL_TRY(PMPI_Test(request, &come, MPI_STATUS_IGNORE));
+    if (come)
+        return MPI_SUCCESS;
+    ATALL_TRY(PMPI_Comm_rank(comm, &rank));
+    ATALL_TRY(PMPI_Comm_size(comm, &ranks));
+    if (process->verbose >= 0 && (rank == 0 || rank == ranks - 1))
+        fprintf(
+            stderr,
+            "ATALL: rank %d of %d has waited %.0f s for the others' first MPI_Alltoall: is this "
+            "file in, or preloaded under, the program on some ranks only?\n",
+            rank, ranks, patience);
+    return PMPI_Wait(request, MPI_STATUS_IGNORE);
+}
+
+/* Whether all ranks may serve a communicator: they have the same file and memory for a state, none
+ * serves too many, and rank 0 has not set ATALL_DISABLE. Returns what says why not, or NULL; and a
+ * number that rank 0 gives to no other communicator. */
+static int atall_agree_to_serve(MPI_Comm comm, struct atall_process *process, bool has_memory,
+                                struct atall_state **refused, int *number)
+{
+    enum { DISABLED, MOST_MARK, LEAST_MARK, TOO_MANY, NO_MEMORY, NUMBER, WORDS };
+    const char *disable = getenv("ATALL_DISABLE");
+    int between_groups, rank, said[WORDS] = { 0 };
+    MPI_Request request;
+    *refused = &atall_between_groups;
+    ATALL_TRY(PMPI_Comm_test_inter(comm, &between_groups));
+    if (between_groups)
+        return MPI_SUCCESS;
+    ATALL_TRY(PMPI_Comm_rank(comm, &rank));
+    said[DISABLED] = rank == 0 && disable && *disable && strcmp(disable, "0") != 0;
+    said[MOST_MARK] = ATALL_FILE_MARK;
+    said[LEAST_MARK] = -ATALL_FILE_MARK;
+    atall_lock(process);
+    said[TOO_MANY] = process->served_count >= ATALL_MOST_SERVED;
+    said[NUMBER] = rank == 0 ? process->number++ : 0;
+    atall_unlock(process);
+    said[NO_MEMORY] = !has_memory;
+    ATALL_TRY(PMPI_Iallreduce(MPI_IN_PLACE, said, WORDS, MPI_INT, MPI_MAX, comm, &request));
+    ATALL_TRY(atall_await_first(comm, &request, process));
+    *number = said[NUMBER];
+    *refused = said[DISABLED]                         ? &atall_disabled
+               : said[MOST_MARK] != -said[LEAST_MARK] ? &atall_other_file
+               : said[TOO_MANY]                       ? &atall_too_many
+               : said[NO_MEMORY]                      ? &atall_no_memory
+                                                      : NULL;
+    if (*refused == &atall_other_file && rank == 0 && process->verbose >= 0)
+        fprintf(stderr, "ATALL: not all ranks have the same alltoall.c: they get the library's own "
+                        "MPI_Alltoall\n");
+    return MPI_SUCCESS;
+}
+
+/* Fill in a state that has its communicator; 0 in *served if some rank lacks memory. */
+static int atall_fill_state(struct atall_state *state, const struct atall_process *process,
+                            int *served)
+{
+    ATALL_TRY(PMPI_Comm_rank(state->comm, &state->rank));
+    ATALL_TRY(PMPI_Comm_size(state->comm, &state->ranks));
+    ATALL_TRY(atall_choose_rows(state, process));
+    return atall_obtain_memory(state, served);
+}
+
+/* First use of a communicator. */
+static int atall_make_state(struct atall_process *process, MPI_Comm user, struct atall_state **made)
+{
+    struct atall_state *state = (struct atall_state *)calloc(1, sizeof *state);
+    int served = 0, number = 0;
+    int err = atall_agree_to_serve(user, process, state != NULL, made, &number);
+    if (state)
+        state->comm = MPI_COMM_NULL;
+    if (err == MPI_SUCCESS && !*made) {
+        *made = &atall_too_many;
+        err = atall_make_comm(user, number, &state->comm);
+        if (err == MPI_SUCCESS && state->comm != MPI_COMM_NULL) {
+            err = atall_fill_state(state, process, &served);
+            *made = served ? state : &atall_no_memory;
+        }
+    }
+    if (err == MPI_SUCCESS)
+        err = PMPI_Comm_set_attr(user, process->key, *made);
+    if (err == MPI_SUCCESS && *made == state)
+        atall_register(process, state);
+    else if (state) {
+        atall_empty_state(state);
+        free(state);
+    }
+    return err;
+}
+
+/* ---- what is kept with the process -------------------------------------------------------- */
+
+static void atall_print_counts(const struct atall_process *process);
+
+/* Called by MPI when the user's communicator is freed. Once the process has ended nothing is left.
+ * MPICH 3 still finds the state in the user's own delete callbacks: the last one stays for them. */
+static int atall_delete_state(MPI_Comm comm, int key, void *value, void *extra)
+{
+    struct atall_state *state = (struct atall_state *)value;
+    struct atall_process *process = atomic_load(&atall_process);
+    struct atall_state *before;
+    (void)comm, (void)key, (void)extra;
+    if (process == &atall_ended || state->unserved)
+        return MPI_SUCCESS;
+    atall_lock(process);
+    *state->link = state->next;
+    if (state->next)
+        state->next->link = state->link;
+    process->served_count--;
+    before = process->gone;
+    process->gone = state;
+    atall_unlock(process);
+    atall_empty_state(state);
+    state->unserved = "being freed";
+    free(before);
+    return MPI_SUCCESS;
+}
+
+/* Called by MPI_Finalize, before anything else: print what was counted, free what is kept. */
+static int atall_finish(MPI_Comm comm, int key, void *value, void *extra)
+{
+    struct atall_process *process = (struct atall_process *)value;
+    (void)comm, (void)extra;
+    if (process->stats)
+        atall_print_counts(process);
+    atomic_store(&atall_process, &atall_ended);
+    while (process->served) {
+        struct atall_state *state = process->served;
+        process->served = state->next;
+        atall_empty_state(state);
+        free(state);
+    }
+    free(process->gone);
+    while (process->counts) {
+        struct atall_count *count = process->counts;
+        process->counts = count->next;
+        free(count);
+    }
+    PMPI_Comm_free_keyval(&process->key);
+    PMPI_Comm_free_keyval(&key);
+    free(process);
+    return MPI_SUCCESS;
+}
+
+/* The first call of the process. Of several threads one keeps what it made. */
+static int atall_make_process(struct atall_process **made)
+{
+    struct atall_process *none = NULL;
+    struct atall_process *process = (struct atall_process *)calloc(1, sizeof *process);
+    const char *verbose = getenv("ATALL_VERBOSE"), *stats = getenv("ATALL_STATS");
+    int key;
+    *made = NULL;
+    if (!process)
+        return MPI_ERR_NO_MEM;
+    process->verbose = !verbose || !*verbose ? 0 : atoi(verbose) > 0 ? atoi(verbose) : -1;
+    process->stats = stats && *stats && strcmp(stats, "0") != 0 ? stats : NULL;
+    process->number = (int)((uint64_t)(PMPI_Wtime() * 1e6) % 0xffffff * 64);
+    atomic_flag_clear(&process->busy);
+    ATALL_TRY(
+        PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, atall_delete_state, &process->key, NULL));
+    if (!atomic_compare_exchange_strong(&atall_process, &none, process)) {
+        PMPI_Comm_free_keyval(&process->key);
+        free(process);
+        *made = none;
+        return MPI_SUCCESS;
+    }
+    *made = process;
+    ATALL_TRY(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, atall_finish, &key, NULL));
+    return PMPI_Comm_set_attr(MPI_COMM_SELF, key, process);
+}
+
+/* What is kept with the process; NULL where nothing can be: in a program that has sessions only,
+ * and once MPI_Finalize frees what hangs on MPI_COMM_SELF. */
+static int atall_get_process(struct atall_process **process)
+{
+    int begun = 0, over = 0;
+    *process = atomic_load_explicit(&atall_process, memory_order_acquire);
+    if (*process == &atall_ended)
+        *process = NULL;
+    else if (!*process) {
+        PMPI_Initialized(&begun);
+        PMPI_Finalized(&over);
+        if (begun && !over)
+            return atall_make_process(process);
+    }
+    return MPI_SUCCESS;
+}
+
+/* ---- forcing an algorithm by its label: name(parameter=value,...) ------------------------ */
+
+enum { ATALL_MOST_NUMBER = 999999999 };
+
+struct atall_number {
+    const char *name;
+    int least;
+    size_t offset;
+    const char *words; /* its values 0, 1, ... by name, each followed by a comma; or NULL */
+};
+
+/* clang-format off */
+static const struct atall_number atall_numbers[] = {
+    { "first", 1, offsetof(struct atall_values, first), NULL },
+    { "hops", 0, offsetof(struct atall_values, hops), "ring,mesh," },
+    { "radix", 2, offsetof(struct atall_values, radix), NULL },
+    { "window", 1, offsetof(struct atall_values, window), NULL },
+};
+/* clang-format on */
+
+/* The place of a word among those that a comma follows; -1: it is none of them. */
+static long atall_find_word(const char *words, const char *word, size_t length)
+{
+    for (long place = 0; *words; place++) {
+        size_t other = strcspn(words, ",");
+        if (other == length && strncmp(words, word, length) == 0)
+            return place;
+        words += other + 1;
+    }
+    return -1;
+}
+
+/* Take "name=value" if it is one of the numbers above. */
+static bool atall_take_number(const char *item, size_t length, struct atall_values *values)
+{
+    for (size_t i = 0; i < sizeof atall_numbers / sizeof atall_numbers[0]; i++) {
+        const struct atall_number *number = &atall_numbers[i];
+        size_t name = strlen(number->name);
+        char *end;
+        if (length <= name + 1 || strncmp(item, number->name, name) != 0 || item[name] != '=')
+            continue;
+        long value = strtol(item + name + 1, &end, 10);
+        if (number->words)
+            value = atall_find_word(number->words, item + name + 1, length - name - 1);
+        else if (end != item + length)
+            return false;
+        if (value < number->least || value > ATALL_MOST_NUMBER)
+            return false;
+        *(int *)((char *)values + number->offset) = (int)value;
+        return true;
+    }
+    return false;
+}
+
+/* Split a label into the algorithm, whose own label has no numbers, and the numbers; those that it
+ * leaves out are the least ones. */
+static bool atall_parse_label(const char *label, struct atall_row *row)
+{
+    char name[128] = "";
+    size_t used = strcspn(label, "(");
+    const char *item = label + used;
+    if (strlen(label) >= sizeof name - 2)
+        return false;
+    for (size_t i = 0; i < sizeof atall_numbers / sizeof atall_numbers[0]; i++)
+        *(int *)((char *)&row->values + atall_numbers[i].offset) = atall_numbers[i].least;
+    memcpy(name, label, used);
+    for (char separator = '('; *item == '(' || *item == ',';) {
+        size_t length = strcspn(++item, ",)");
+        if (!atall_take_number(item, length, &row->values)) {
+            name[used++] = separator;
+            memcpy(name + used, item, length);
+            used += length;
+            separator = ',';
+        }
+        item += length;
+    }
+    if (strcmp(item, strchr(label, '(') ? ")" : "") != 0)
+        return false;
+    if (strchr(name, '('))
+        name[used] = ')';
+    for (row->body = 0; row->body < ATALL_BODIES; row->body++)
+        if (strcmp(name, atall_bodies[row->body].label) == 0)
+            return true;
+    return false;
+}
+
+/* ---- statistics: what the program called ---------------------------------------------------- */
+
+/* Add one call to those of its kind; without memory for a new kind it goes uncounted. */
+static void atall_count_call(struct atall_process *process, int ranks, size_t block_bytes,
+                             const char *served_by, double seconds)
+{
+    struct atall_count **end = &process->counts, *count;
+    atall_lock(process);
+    while ((count = *end) && (count->ranks != ranks || count->block_bytes != block_bytes ||
+                              strcmp(count->served_by, served_by) != 0))
+        end = &count->next;
+    if (!count && (count = (struct atall_count *)malloc(sizeof *count))) {
+        *count = (struct atall_count){ NULL, ranks, block_bytes, served_by, 0, 0.0 };
+        *end = count;
+    }
+    if (count) {
+        count->calls++;
+        count->seconds += seconds;
+    }
+    atall_unlock(process);
+}
+
+/* Rank 0 prints what it counted. */
+static void atall_print_counts(const struct atall_process *process)
+{
+    int rank = 0;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank != 0)
+        return;
+    bool to_file = strcmp(process->stats, "1") != 0;
+    FILE *file = to_file ? fopen(process->stats, "w") : stderr;
+    if (!file) {
+        fprintf(stderr, "ATALL: cannot write ATALL_STATS=%s\n", process->stats);
+        return;
+    }
+    fprintf(file, "# ATALL: rank 0's calls of MPI_Alltoall\n"
+                  "# ranks bytes-to-each-peer calls seconds served-by\n");
+    for (const struct atall_count *count = process->counts; count; count = count->next)
+        fprintf(file, "%d %zu %lld %.6f %s\n", count->ranks, count->block_bytes, count->calls,
+                count->seconds, count->served_by);
+    if (to_file && fclose(file) != 0)
+        fprintf(stderr, "ATALL: cannot write ATALL_STATS=%s\n", process->stats);
+}
+
 #if MPI_VERSION >= 4
 /* So many elements as one of a larger type. */
 static int atall_bundle(MPI_Count count, MPI_Datatype type, MPI_Datatype *bundle)
@@ -1390,8 +1393,8 @@ int ATALL_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype send
 #if defined ATALL_OVERRIDE || defined ATALL_WRAP
 /* ---- the same under the names that a program calls --------------------------------------- */
 
-/* A definition of NAME with MPI_Alltoall's arguments and counts of a type; a profiler that is linked
- * with the program may define it, too. */
+/* A definition of NAME with MPI_Alltoall's arguments and counts of a type; a profiler that is
+ * linked with the program may define it, too. */
 #define ATALL_DEFINE(NAME, COUNT, OURS)                                                            \
     __attribute__((weak)) int NAME(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype,    \
                                    void *recvbuf, COUNT recvcount, MPI_Datatype recvtype,          \

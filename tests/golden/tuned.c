@@ -20,8 +20,8 @@
  * communicator, 2 all tables, and 0 suppresses warnings; ATALL_STATS=1 (or a file's name) counts
  * calls and prints them in MPI_Finalize.
  *
- * Top to bottom: what a call looks like, helpers, one function for each algorithm in use, the
- * tables that choose among them, what is kept with the process and with a communicator, the entry.
+ * Top to bottom: the tables that choose an algorithm, the algorithms in use with what they call,
+ * the entry; below it what is kept with the process and with communicators, and what is optional.
  *
  * SPDX-License-Identifier: 0BSD
  */
@@ -54,6 +54,8 @@
 #define ATALL_IS_MPI_4 (MPI_VERSION >= 4)
 #endif
 
+/* ---- the tables: which algorithm serves which blocks ---------------------------------------- */
+
 /* Numbers that a row of a table passes to its algorithm. */
 struct atall_values {
     /* messages under way on a cable at a time: 1, or 2 (or more: the same) */
@@ -69,8 +71,6 @@ struct atall_values {
     int leaders;
     /* base of the digits: about (radix-1) log_radix p messages */
     int radix;
-    /* ranks numbered as they are, switch after switch, or one from each switch in turn */
-    int ranking;
     /* bytes of a part; 0: blocks are whole */
     int segment;
 };
@@ -80,11 +80,61 @@ enum {
     ATALL_HOPS_MESH,
 };
 
+/* clang-format off */
 enum {
-    ATALL_RANKING_INDEX,
-    ATALL_RANKING_SWITCH,
-    ATALL_RANKING_INTERLEAVED,
+    ATALL_NATIVE,
+    ATALL_RING_LIGHT,
+    ATALL_BRUCK,
+    ATALL_PHASED_SENDER,
+    ATALL_BODIES
 };
+/* clang-format on */
+
+/* Up to this many bytes to each peer, this algorithm with these numbers. */
+struct atall_row {
+    size_t most;
+    int body;
+    struct atall_values values;
+    const char *label;
+};
+
+struct atall_table {
+    int ranks; /* for which it was measured; 0: untuned */
+    int rows;
+    const struct atall_row *row;
+};
+
+/* Measured on 8 ranks; for the numbers of ranks nearest to it that all its rows serve. */
+static const struct atall_row atall_rows_0[] = {
+    /* at 64 B: 1.02 (0.97-1.08) x bruck(radix=2), not distinguishable; 54 calls, 0
+     * retransmissions; a small block, where time is dilated 2 x; bruck(radix=2) led in the
+     * search, but not when that was confirmed */
+    { 181, ATALL_NATIVE, { 0 }, "native" },
+    /* at 1 KiB: 1.52 (1.40-1.61) x native and 1.20 (1.10-1.30) x gather_scatter; 30 calls, 0
+     * retransmissions; two modes, 1 and 1.4 ms; times on the scheduler's ticks; 3 more rounds
+     * were disturbed */
+    { 3000, ATALL_BRUCK, { .leaders = 1, .radix = 2 }, "bruck(radix=2,leaders=1)" },
+    /* at 64 KiB: 2.10 (1.90-2.40; with time-outs 5.30) x native and 1.30 (1.25-1.36) x
+     * ring(sync=light); 94% of the physical limit; 12 calls, 7 retransmissions */
+    { SIZE_MAX, ATALL_PHASED_SENDER, { .depth = 1 }, "phased(sync=sender,segment=0,depth=1)" },
+};
+
+/* Measured on 8 ranks; for any number of ranks. */
+static const struct atall_row atall_rows_1[] = {
+    /* not confirmed */
+    { 512, ATALL_NATIVE, { 0 }, "native" },
+    /* by hand */
+    { SIZE_MAX, ATALL_RING_LIGHT, { 0 }, "ring(sync=light)" },
+};
+
+static const struct atall_table atall_tables[] = {
+    { 8, 3, atall_rows_0 },
+    { 8, 2, atall_rows_1 },
+};
+
+enum { ATALL_TABLES = sizeof atall_tables / sizeof atall_tables[0] };
+
+/* ---- a call ------------------------------------------------------------------------------- */
 
 /* One call: the user's arguments and what the communicator keeps for us. */
 struct atall_call {
@@ -97,9 +147,8 @@ struct atall_call {
     size_t block_bytes;                /* data to each peer: the same on all ranks */
     MPI_Comm comm;                     /* ours: no user's receive can match our messages */
     int rank, ranks;
-    const int *ranking;    /* the rank of each number; NULL: itself */
     int number;            /* of this rank */
-    MPI_Request *requests; /* room for 2 * ranks or parts, or for what the schedule says */
+    MPI_Request *requests; /* room for 2 * ranks or parts */
     char *scratch;
     bool has_scratch; /* as much as the algorithm wants; the same on all ranks */
     const struct atall_schedule *schedule;
@@ -108,14 +157,12 @@ struct atall_call {
 
 enum { ATALL_MOST_PARTS = 16 }; /* into which a block is cut */
 
-enum { ATALL_TAG_BLOCK = 1, ATALL_TAG_TOKEN, ATALL_TAG_OWN, ATALL_TAG_HOST, ATALL_TAG_PHASE };
-
-/* What algorithms may need of a communicator. */
-struct atall_place {
-    int ranks;
-    bool on_tree; /* all of it on hosts of the tree in this file */
-    /* Hosts with so many ranks each; 0: they differ, or have one. */
-    int hosts, each;
+enum {
+    ATALL_TAG_BLOCK = 1,
+    ATALL_TAG_TOKEN = 2,
+    ATALL_TAG_OWN = 3,
+    ATALL_TAG_HOST = 4,
+    ATALL_TAG_PHASE = 5,
 };
 
 /* Pass the first MPI error on to the entry. */
@@ -125,6 +172,222 @@ struct atall_place {
         if (err_ != MPI_SUCCESS)                                                                   \
             return err_;                                                                           \
     } while (0)
+
+/* A node of the cluster's tree. */
+struct atall_node {
+    int parent;   /* a smaller number; the first node is the top: -1 */
+    int capacity; /* messages at a time that the cable to the parent carries each way */
+};
+
+/* Where the ranks of a communicator are. */
+struct atall_tree {
+    bool made; /* no: some are on hosts that the tree does not have, or without memory for this */
+    int *home; /* the node of each */
+};
+
+/* How deep a row lets messages follow each other on a cable. */
+enum { ATALL_MOST_DEPTH = 1 };
+
+/*
+ * Tokens let messages go. A token is a message of zero bytes to the sender of the message that it
+ * lets go, from the receiver of the one before it, or from its sender. One that a rank would send
+ * to itself is no message.
+ */
+struct atall_tokens {
+    int *waits;         /* tokens that each of our sends waits for */
+    int *waiting;       /* of a call under way: a copy of waits */
+    int count;          /* how many come from other ranks */
+    int *from, *allows; /* from whom, and for which of our sends */
+    int *release;       /* our receive (or send) i sends tokens release[i] .. release[i + 1] - 1 */
+    int *to, *tag;      /* to whom, and for which of its sends */
+};
+
+enum { ATALL_BY_RECEIVER, ATALL_BY_SENDER, ATALL_BY };
+
+/* What a rank does in a planned all-to-all: its sends and receives in the order of their phases. */
+struct atall_schedule {
+    bool made;
+    int phases, least, peers;                               /* least: phases that there must be */
+    int *to, *from;                                         /* one of each peer, by phase */
+    int *send_phase, *receive_phase;                        /* the phase of each */
+    struct atall_tokens tokens[ATALL_MOST_DEPTH][ATALL_BY]; /* [depth - 1] */
+    int requests;                                           /* that a call has at the most */
+    MPI_Request *request;                                   /* room for them */
+};
+
+/*
+ * A row with leaders: the ranks of a host hand their blocks to some of them, which exchange fewer
+ * and larger messages between hosts. Of L leaders the l-th takes all that is for the ranks l,
+ * l + L, ... of each host. The row's algorithm serves between the hosts, among the ranks that stand
+ * at the same place on their hosts.
+ */
+struct atall_leaders {
+    int hosts, each; /* hosts with so many ranks each; 0: they differ, or have one */
+    int host, place; /* of this rank: its host's number, its own among the host's */
+    int *member;     /* the rank at [host * each + place] */
+    struct atall_state *across;
+};
+
+/* ---- what algorithms call ---------------------------------------------------------------- */
+
+/* Where the block for a peer begins. */
+static const char *atall_send_block(const struct atall_call *call, int to)
+{
+    return call->sendbuf + to * call->send_stride;
+}
+
+/* Where the block from a peer goes. */
+static char *atall_recv_block(const struct atall_call *call, int from)
+{
+    return call->recvbuf + from * call->recv_stride;
+}
+
+/* Copy the block that a rank has for itself. */
+static int atall_copy_own(const struct atall_call *call)
+{
+    const char *from = atall_send_block(call, call->rank);
+    char *to = atall_recv_block(call, call->rank);
+    if (call->send_plain && call->recv_plain) {
+        memcpy(to, from, call->block_bytes);
+        return MPI_SUCCESS;
+    }
+    return PMPI_Sendrecv(from, call->sendcount, call->sendtype, call->rank, ATALL_TAG_OWN, to,
+                         call->recvcount, call->recvtype, call->rank, ATALL_TAG_OWN, call->comm,
+                         MPI_STATUS_IGNORE);
+}
+
+/* The rank that has a number in the ranking of a call. */
+static int atall_ranked(const struct atall_call *call, int number)
+{
+    (void)call;
+    return number;
+}
+
+/* Send one peer its block while receiving that of another, which may be the same; both by their
+ * numbers in the ranking. */
+static int atall_exchange(const struct atall_call *call, int to_number, int from_number)
+{
+    int to = atall_ranked(call, to_number), from = atall_ranked(call, from_number);
+    return PMPI_Sendrecv(atall_send_block(call, to), call->sendcount, call->sendtype, to,
+                         ATALL_TAG_BLOCK, atall_recv_block(call, from), call->recvcount,
+                         call->recvtype, from, ATALL_TAG_BLOCK, call->comm, MPI_STATUS_IGNORE);
+}
+
+/* Light synchronisation: allow one rank to send to us, and wait until another allows us; both by
+ * their numbers in the ranking. */
+static int atall_token(const struct atall_call *call, int next_from, int next_to)
+{
+    return PMPI_Sendrecv(NULL, 0, MPI_BYTE, atall_ranked(call, next_from), ATALL_TAG_TOKEN, NULL, 0,
+                         MPI_BYTE, atall_ranked(call, next_to), ATALL_TAG_TOKEN, call->comm,
+                         MPI_STATUS_IGNORE);
+}
+
+/* Write the block for a peer as block_bytes contiguous bytes. */
+static int atall_pack(const struct atall_call *call, int to, char *bytes)
+{
+    int position = 0;
+    if (!call->send_plain)
+        return PMPI_Pack(atall_send_block(call, to), call->sendcount, call->sendtype, bytes,
+                         (int)call->block_bytes, &position, call->comm);
+    memcpy(bytes, atall_send_block(call, to), call->block_bytes);
+    return MPI_SUCCESS;
+}
+
+/* Read the block of a peer from block_bytes contiguous bytes. */
+static int atall_unpack(const struct atall_call *call, const char *bytes, int from)
+{
+    int position = 0;
+    if (!call->recv_plain)
+        return PMPI_Unpack(bytes, (int)call->block_bytes, &position, atall_recv_block(call, from),
+                           call->recvcount, call->recvtype, call->comm);
+    memcpy(atall_recv_block(call, from), bytes, call->block_bytes);
+    return MPI_SUCCESS;
+}
+
+/* How blocks are cut: into parts of so many bytes, the last one with what is left. One part is the
+ * block as the user has it. All ranks cut alike. */
+struct atall_cut {
+    int parts;
+    size_t bytes;
+};
+
+static struct atall_cut atall_cut_blocks(const struct atall_call *call)
+{
+    const size_t n = call->block_bytes, least = (n - 1) / ATALL_MOST_PARTS + 1;
+    size_t bytes = (size_t)call->values.segment;
+    if (bytes == 0 || bytes >= n || !call->has_scratch)
+        return (struct atall_cut){ 1, n };
+    bytes = bytes > least ? bytes : least;
+    return (struct atall_cut){ (int)((n - 1) / bytes + 1), bytes };
+}
+
+/* Bytes of the i-th part. */
+static int atall_part_bytes(const struct atall_call *call, const struct atall_cut *cut, int i)
+{
+    return (int)(i < cut->parts - 1 ? cut->bytes : call->block_bytes - i * cut->bytes);
+}
+
+/* Start receiving the block of a peer. */
+static int atall_irecv(const struct atall_call *call, int from, MPI_Request *request)
+{
+    return PMPI_Irecv(atall_recv_block(call, from), call->recvcount, call->recvtype, from,
+                      ATALL_TAG_BLOCK, call->comm, request);
+}
+
+/* Start receiving the block of a peer in parts; the last but one is request `key`. */
+static int atall_start_receive(const struct atall_call *call, const struct atall_cut *cut, int from,
+                               MPI_Request *requests, int key, int *last)
+{
+    char *bytes = atall_recv_block(call, from);
+    if (cut->parts == 1)
+        return atall_irecv(call, from, &requests[key]);
+    if (!call->recv_plain)
+        bytes = call->scratch + (call->ranks + from) * call->block_bytes;
+    for (int i = 0; i < cut->parts; i++)
+        ATALL_TRY(PMPI_Irecv(bytes + i * cut->bytes, atall_part_bytes(call, cut, i), MPI_BYTE, from,
+                             ATALL_TAG_BLOCK, call->comm,
+                             &requests[i == cut->parts - 2 ? key : (*last)++]));
+    return MPI_SUCCESS;
+}
+
+/* Start sending a peer its block. */
+static int atall_isend(const struct atall_call *call, int to, MPI_Request *request)
+{
+    return PMPI_Isend(atall_send_block(call, to), call->sendcount, call->sendtype, to,
+                      ATALL_TAG_BLOCK, call->comm, request);
+}
+
+/* Start sending a peer its block in parts. The last but one, at whose end the message counts as
+ * gone, is request `key`; the others come last. Types that are not plain are packed. */
+static int atall_start_send(const struct atall_call *call, const struct atall_cut *cut, int to,
+                            MPI_Request *requests, int key, int *last)
+{
+    const char *bytes = atall_send_block(call, to);
+    if (cut->parts == 1)
+        return atall_isend(call, to, &requests[key]);
+    if (!call->send_plain) {
+        char *packed = call->scratch + to * call->block_bytes;
+        ATALL_TRY(atall_pack(call, to, packed));
+        bytes = packed;
+    }
+    for (int i = 0; i < cut->parts; i++)
+        ATALL_TRY(PMPI_Isend(bytes + i * cut->bytes, atall_part_bytes(call, cut, i), MPI_BYTE, to,
+                             ATALL_TAG_BLOCK, call->comm,
+                             &requests[i == cut->parts - 2 ? key : (*last)++]));
+    return MPI_SUCCESS;
+}
+
+/* Read what arrived in parts and is not plain. */
+static int atall_unpack_parts(const struct atall_call *call, const struct atall_cut *cut)
+{
+    for (int from = 0; from < call->ranks && cut->parts > 1 && !call->recv_plain; from++)
+        if (from != call->rank)
+            ATALL_TRY(
+                atall_unpack(call, call->scratch + (call->ranks + from) * call->block_bytes, from));
+    return MPI_SUCCESS;
+}
+
+/* ---- the algorithms -------------------------------------------------------------------- */
 
 #ifdef ATALL_WRAP
 /* What PMPI_Alltoall was before the linker wrapped it, if it did. */
@@ -142,6 +405,913 @@ static int atall_library(const void *sendbuf, int sendcount, MPI_Datatype sendty
                                     comm);
 #endif
     return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
+
+/* The library's own algorithm, which serves where nothing measured was faster. */
+static int atall_native(const struct atall_call *call)
+{
+    return atall_library(call->sendbuf, call->sendcount, call->sendtype, call->recvbuf,
+                         call->recvcount, call->recvtype, call->comm);
+}
+
+/*
+ * Ring: in step i every rank sends to rank + i and receives from rank - i, so that no receiver
+ * has two senders while all are in the same step.
+ * Light synchronisation: a rank that has received in one step sends a token to its sender of
+ * the next, which waits for it, so that steps do not overlap at a receiver.
+ * Faraj and Yuan 4.2. Cost: (p-1)*(alpha + n*beta) + (p-2)*delta_l + gamma.
+ */
+static int atall_ring_light(const struct atall_call *call)
+{
+    const int p = call->ranks, own = call->number;
+    ATALL_TRY(atall_copy_own(call));
+    for (int step = 1; step < p; step++) {
+        ATALL_TRY(atall_exchange(call, (own + step) % p, (own - step + p) % p));
+        if (step < p - 1)
+            ATALL_TRY(atall_token(call, (own - step - 1 + p) % p, (own + step + 1) % p));
+    }
+    return MPI_SUCCESS;
+}
+
+/* The base of the lowest digit: its own, if the row gives it one. */
+static long atall_lowest_base(const struct atall_call *call)
+{
+    return call->values.first > 1 ? call->values.first : call->values.radix;
+}
+
+/* The number at a distance from another, negative: behind it. Digit by digit, without carry, if the
+ * row wants a mesh and the digits just reach the number of ranks; else round the ring. */
+static int atall_ahead(const struct atall_call *call, int number, long distance)
+{
+    const int p = call->ranks;
+    const long radix = call->values.radix, lowest = atall_lowest_base(call);
+    const long away = distance < 0 ? -distance : distance;
+    int found = 0;
+    long top = 1;
+    for (long base = lowest; top * base < p; base = radix)
+        top *= base;
+    if (call->values.hops != ATALL_HOPS_MESH || p % top != 0)
+        return (int)((number + distance + p) % p);
+    for (long place = 1, base = lowest; place < p; place *= base, base = radix) {
+        long side = place == top ? p / top : base, step = away / place % base;
+        long digit = number / place % base + (distance < 0 ? side - step : step);
+        found += (int)(digit % side * place);
+    }
+    return found;
+}
+
+/* The numbers below p that have the digit hop / place at that place; returns how many. */
+static int atall_pick_digit(int p, long base, long place, long hop, int *picked)
+{
+    int count = 0;
+    for (int i = 0; i < p; i++)
+        if (i / place % base == hop / place)
+            picked[count++] = i;
+    return count;
+}
+
+/*
+ * Bruck: a block for the rank at distance d travels in as many hops as d has digits other than
+ * zero, in base radix. All blocks that share a digit go in one message, so few messages carry
+ * the data several times: for small blocks. The lowest digit may have a base of its own. In a mesh,
+ * with hops along its dimensions, radix 2 is the hypercube.
+ * Faraj and Yuan 4.1; Thakur, Rabenseifner and Gropp 4.3; Liu, Wang and Prasanna, A3.
+ * Cost: (first-1)*(alpha + p/first*n*beta) + (first > 1)*theta +
+ * digits(p/first, radix)*((radix-1)*(alpha + p/radix*n*beta) + theta) -
+ * theta + gamma.
+ */
+static int atall_bruck(const struct atall_call *call)
+{
+    const int p = call->ranks, own = call->number;
+    const long radix = call->values.radix, lowest = atall_lowest_base(call);
+    const size_t n = call->block_bytes;
+    int *picked = (int *)(void *)call->scratch;
+    char *blocks = call->scratch + p * sizeof *picked, *packed = blocks + p * n;
+    char *arrived = packed + p * n;
+
+    for (int i = 0; i < p; i++)
+        ATALL_TRY(atall_pack(call, atall_ranked(call, atall_ahead(call, own, i)), blocks + i * n));
+    for (long place = 1, base = lowest; place < p; place *= base, base = radix) {
+        int posted = 0, at = 0, count;
+        for (long hop = place; hop < p && hop < place * base; hop += place, at += count) {
+            int to = atall_ranked(call, atall_ahead(call, own, hop));
+            int from = atall_ranked(call, atall_ahead(call, own, -hop));
+            count = atall_pick_digit(p, base, place, hop, picked);
+            ATALL_TRY(PMPI_Irecv(arrived + at * n, (int)(count * n), MPI_BYTE, from,
+                                 ATALL_TAG_BLOCK, call->comm, &call->requests[posted++]));
+            for (int i = 0; i < count; i++)
+                memcpy(packed + (at + i) * n, blocks + picked[i] * n, n);
+            ATALL_TRY(PMPI_Isend(packed + at * n, (int)(count * n), MPI_BYTE, to, ATALL_TAG_BLOCK,
+                                 call->comm, &call->requests[posted++]));
+        }
+        ATALL_TRY(PMPI_Waitall(posted, call->requests, MPI_STATUSES_IGNORE));
+        at = 0;
+        for (long hop = place; hop < p && hop < place * base; hop += place) {
+            count = atall_pick_digit(p, base, place, hop, picked);
+            for (int i = 0; i < count; i++)
+                memcpy(blocks + picked[i] * n, arrived + at++ * n, n);
+        }
+    }
+    for (int i = 0; i < p; i++)
+        ATALL_TRY(
+            atall_unpack(call, blocks + i * n, atall_ranked(call, atall_ahead(call, own, -i))));
+    return MPI_SUCCESS;
+}
+
+static size_t atall_bruck_memory(size_t p, size_t n, const struct atall_values *values)
+{
+    (void)values;
+    return 3 * p * n + 4 * p;
+}
+
+/* Start receiving the i-th token; its tag says for which of our sends it is. */
+static int atall_await_token(const struct atall_call *call, const struct atall_tokens *tokens,
+                             int i, MPI_Request *request)
+{
+    return PMPI_Irecv(NULL, 0, MPI_BYTE, tokens->from[i], ATALL_TAG_PHASE + tokens->allows[i],
+                      call->comm, request);
+}
+
+/* Whether all that a rank receives in earlier phases than its i-th send's has arrived; at a depth
+ * of 2 the one just before may be under way. */
+static bool atall_is_due(const struct atall_schedule *schedule, int depth, int i, int arrived)
+{
+    return arrived == schedule->peers ||
+           schedule->receive_phase[arrived] > schedule->send_phase[i] - depth;
+}
+
+/* Our i-th receive is there, or our i-th send gone: let go what waited for it. */
+static int atall_release(const struct atall_call *call, const struct atall_tokens *tokens, int i,
+                         MPI_Request *requests, int *last)
+{
+    for (int t = tokens->release[i]; t < tokens->release[i + 1]; t++)
+        if (tokens->to[t] == call->rank)
+            tokens->waiting[tokens->tag[t]]--;
+        else
+            ATALL_TRY(PMPI_Isend(NULL, 0, MPI_BYTE, tokens->to[t], ATALL_TAG_PHASE + tokens->tag[t],
+                                 call->comm, &requests[(*last)++]));
+    return MPI_SUCCESS;
+}
+
+/*
+ * Phased: messages leave in the order of contention-free phases, as many as the busiest cable
+ * carries blocks.
+ * A message leaves when those before it on its cables have left: their senders say so by tokens
+ * of zero bytes. No rank waits for a phase as a whole, but each for what it must receive in
+ * earlier ones.
+ * Faraj and Yuan 4.2. Cost: phases*(alpha + n*beta + delta_l).
+ */
+static int atall_phased_sender(const struct atall_call *call)
+{
+    const struct atall_schedule *schedule = call->schedule;
+    const int peers = call->ranks - 1;
+    MPI_Request *requests = schedule->request;
+    const int most = ATALL_MOST_DEPTH;
+    const int depth = call->values.depth < most ? call->values.depth : most;
+    const struct atall_tokens *tokens = &schedule->tokens[depth - 1][ATALL_BY_SENDER];
+    const struct atall_cut cut = atall_cut_blocks(call);
+    const int first_send = peers + tokens->count; /* receives and tokens come before */
+    const int watched = first_send + peers;
+    int next = 0, arrived = 0, index, *waiting = tokens->waiting, last = first_send + peers;
+
+    for (int i = 0; i < peers; i++) {
+        ATALL_TRY(atall_start_receive(call, &cut, schedule->from[i], requests, i, &last));
+        requests[first_send + i] = MPI_REQUEST_NULL;
+    }
+    for (int i = 0; i < tokens->count; i++)
+        ATALL_TRY(atall_await_token(call, tokens, i, &requests[peers + i]));
+    memcpy(waiting, tokens->waits, (size_t)peers * sizeof *waiting);
+    for (int done = 0; done < watched || next < peers; done++) {
+        while (arrived < peers && requests[arrived] == MPI_REQUEST_NULL)
+            arrived++;
+        for (; next < peers && !waiting[next] && atall_is_due(schedule, depth, next, arrived);
+             next++)
+            ATALL_TRY(atall_start_send(call, &cut, schedule->to[next], requests, first_send + next,
+                                       &last));
+        if (done >= watched)
+            break;
+        ATALL_TRY(PMPI_Waitany(watched, requests, &index, MPI_STATUS_IGNORE));
+        if (index >= peers && index < first_send)
+            waiting[tokens->allows[index - peers]]--;
+        else if (index >= first_send)
+            ATALL_TRY(atall_release(call, tokens, index - first_send, requests, &last));
+    }
+    ATALL_TRY(atall_copy_own(call));
+    ATALL_TRY(PMPI_Waitall(last - watched, requests + watched, MPI_STATUSES_IGNORE));
+    return atall_unpack_parts(call, &cut);
+}
+
+static size_t atall_phased_sender_memory(size_t p, size_t n, const struct atall_values *values)
+{
+    (void)values;
+    return 2 * p * n * (values->segment > 0);
+}
+
+/* ---- what is kept with the process, and with a communicator ---------------------------------- */
+
+/* Calls of one kind: as many ranks, as many bytes to each peer, served alike. */
+struct atall_count {
+    struct atall_count *next;
+    int ranks;
+    size_t block_bytes;
+    const char *served_by; /* a row's label, or why the library's own routine */
+    long long calls;
+    double seconds;
+};
+
+/* Made by the first call; MPI_Finalize frees it, through an attribute of MPI_COMM_SELF. */
+struct atall_process {
+    int key;           /* of the attribute that holds a communicator's state */
+    int verbose;       /* ATALL_VERBOSE; 0 where it is not set, -1 where it is 0 */
+    const char *stats; /* ATALL_STATS: NULL, "1" for standard error, or a file's name */
+    atomic_flag busy;  /* guards what follows */
+    struct atall_state *served, *gone; /* all in use; the last one that was freed */
+    int served_count;
+    int number; /* of the next communicator of which this is rank 0; hardly another has it */
+    struct atall_count *counts;
+};
+
+/* The only variable that changes; several threads may make the first call. MPI_Finalize has it
+ * point to what stands for the end: MPI_COMM_SELF takes no more attributes then. */
+static _Atomic(struct atall_process *) atall_process;
+static struct atall_process atall_ended;
+
+static void atall_lock(struct atall_process *process)
+{
+    while (atomic_flag_test_and_set_explicit(&process->busy, memory_order_acquire))
+        ;
+}
+
+static void atall_unlock(struct atall_process *process)
+{
+    atomic_flag_clear_explicit(&process->busy, memory_order_release);
+}
+
+/* What a call must know of a datatype. */
+struct atall_type {
+    MPI_Datatype type;
+    MPI_Count size;
+    MPI_Aint extent;
+    bool plain; /* elements lie in memory one after the other as they do in a message */
+};
+
+/* What is kept with a communicator. */
+struct atall_state {
+    const char *unserved; /* why the library's own routine has all calls; NULL: it has not */
+    MPI_Comm comm;        /* of the user's group, for our messages */
+    int rank, ranks;
+    int rows;
+    const struct atall_row *row;
+    struct atall_row forced; /* the only row when ATALL_FORCE is set */
+    MPI_Request *requests;
+    char *scratch;
+    size_t scratch_bytes;   /* the same on all ranks */
+    char *copy;             /* of what is sent in place, obtained when that is asked for */
+    size_t copy_bytes;      /* the same on all ranks */
+    struct atall_type seen; /* the last plain one */
+    struct atall_state *next, **link; /* among those of the process */
+    struct atall_tree tree;
+    struct atall_schedule schedule;
+    struct atall_leaders leaders;
+};
+
+/* Scratch is kept for blocks up to so many bytes, and is never larger than that. */
+enum { ATALL_SCRATCH_BLOCK = 1048576, ATALL_SCRATCH_MOST = 67108864 };
+
+enum { ATALL_MOST_SERVED = 400 }; /* communicators: a library may have no more than 2048 */
+
+/* Defined below. */
+static int atall_get_process(struct atall_process **process);
+static int atall_make_state(struct atall_process *process, MPI_Comm user,
+                            struct atall_state **made);
+static void atall_count_call(struct atall_process *process, int ranks, size_t block_bytes,
+                             const char *served_by, double seconds);
+
+static bool atall_on_tree(const struct atall_state *state)
+{
+    return state->schedule.made;
+}
+
+struct atall_body {
+    const char *label;
+    int (*run)(const struct atall_call *call);
+    bool (*serves)(const struct atall_state *state); /* NULL: any communicator */
+    /* Bytes of scratch on p ranks for blocks of n; NULL: none. */
+    size_t (*memory)(size_t p, size_t n, const struct atall_values *values);
+    bool memory_is_optional; /* it works without, too */
+};
+
+/* clang-format off */
+static const struct atall_body atall_bodies[ATALL_BODIES] = {
+    [ATALL_NATIVE] = { "native", atall_native, NULL, NULL, false },
+    [ATALL_RING_LIGHT] = { "ring(sync=light)", atall_ring_light, NULL, NULL, false },
+    [ATALL_BRUCK] = { "bruck", atall_bruck, NULL, atall_bruck_memory, false },
+    [ATALL_PHASED_SENDER] = { "phased(sync=sender)", atall_phased_sender, atall_on_tree, atall_phased_sender_memory, true },
+};
+/* clang-format on */
+
+/* ---- serving a call by a row ---------------------------------------------------------------- */
+
+/* ---- a call between hosts ---------------------------------------------------------------- */
+
+/* Ranks of a host whom one leader serves. */
+static int atall_share(const struct atall_leaders *hosts, int leaders)
+{
+    return leaders < hosts->each ? (hosts->each + leaders - 1) / leaders : 1;
+}
+
+/* Bytes that a leader has for each host, for blocks of n. */
+static size_t atall_host_block(const struct atall_leaders *hosts, const struct atall_values *values,
+                               size_t n)
+{
+    return (size_t)hosts->each * (size_t)atall_share(hosts, values->leaders) * n;
+}
+
+/* Bytes of scratch beside those of the algorithm: one part for each leader, two of a leader's. */
+static size_t atall_host_scratch(const struct atall_leaders *hosts,
+                                 const struct atall_values *values, size_t n)
+{
+    const int leaders = values->leaders < hosts->each ? values->leaders : hosts->each;
+    size_t packet = (size_t)hosts->hosts * (size_t)atall_share(hosts, leaders) * n;
+    return ((size_t)(leaders + 2 * hosts->each) * packet + 63) / 64 * 64;
+}
+
+/* Give each leader of the host the blocks that it takes, and take as a leader those of the others:
+ * for each rank of the host, each host, each rank there that we serve. */
+static int atall_hand_over(const struct atall_state *state, const struct atall_call *call,
+                           int leaders, char *out, char *taken)
+{
+    const struct atall_leaders *hosts = &state->leaders;
+    const int each = state->leaders.each, share = atall_share(&state->leaders, leaders);
+    const int *here = hosts->member + hosts->host * each;
+    const size_t n = call->block_bytes, packet = state->leaders.hosts * share * n;
+    int posted = 0;
+
+    for (int i = 0; hosts->place < leaders && i < each; i++)
+        if (i != hosts->place)
+            ATALL_TRY(PMPI_Irecv(taken + i * packet, (int)packet, MPI_BYTE, here[i], ATALL_TAG_HOST,
+                                 call->comm, &call->requests[posted++]));
+    for (int leader = 0; leader < leaders; leader++) {
+        bool is_ours = leader == hosts->place;
+        char *packed = is_ours ? taken + leader * packet : out + leader * packet;
+        for (int i = 0; i < state->leaders.hosts * share; i++) {
+            int to = leader + i % share * leaders;
+            if (to < each)
+                ATALL_TRY(atall_pack(call, hosts->member[i / share * each + to], packed + i * n));
+            else
+                memset(packed + i * n, 0, n); /* the last leaders serve fewer */
+        }
+        if (!is_ours)
+            ATALL_TRY(PMPI_Isend(packed, (int)packet, MPI_BYTE, here[leader], ATALL_TAG_HOST,
+                                 call->comm, &call->requests[posted++]));
+    }
+    return PMPI_Waitall(posted, call->requests, MPI_STATUSES_IGNORE);
+}
+
+/* Give each rank that we serve what came for it, and take our own from our leader: a block of each
+ * rank, host after host. */
+static int atall_hand_out(const struct atall_state *state, const struct atall_call *call,
+                          int leaders, const char *sorted, char *taken)
+{
+    const struct atall_leaders *hosts = &state->leaders;
+    const int each = state->leaders.each, p = call->ranks;
+    const int *here = hosts->member + hosts->host * each;
+    const size_t n = call->block_bytes, row = p * n;
+    const char *mine = hosts->place < leaders ? sorted : taken;
+    int posted = 0;
+
+    if (hosts->place >= leaders)
+        ATALL_TRY(PMPI_Irecv(taken, (int)row, MPI_BYTE, here[hosts->place % leaders],
+                             ATALL_TAG_HOST, call->comm, &call->requests[posted++]));
+    for (int to = hosts->place + leaders; hosts->place < leaders && to < each; to += leaders)
+        ATALL_TRY(PMPI_Isend(sorted + to / leaders * row, (int)row, MPI_BYTE, here[to],
+                             ATALL_TAG_HOST, call->comm, &call->requests[posted++]));
+    ATALL_TRY(PMPI_Waitall(posted, call->requests, MPI_STATUSES_IGNORE));
+    for (int i = 0; i < p; i++)
+        ATALL_TRY(atall_unpack(call, mine + i * n, hosts->member[i]));
+    return MPI_SUCCESS;
+}
+
+/* Whether a row's algorithm runs between hosts: where each has as many ranks as the others. */
+static bool atall_leaders_wrap(const struct atall_state *state, const struct atall_values *values)
+{
+    return values->leaders > 0 && state->leaders.each > 1;
+}
+
+/* Bytes of scratch that such a row wants for blocks of n. */
+static size_t atall_leaders_wanted(const struct atall_state *state, const struct atall_row *row,
+                                   size_t n)
+{
+    const struct atall_leaders *hosts = &state->leaders;
+    const struct atall_body *body = &atall_bodies[row->body];
+    const size_t block = atall_host_block(hosts, &row->values, n);
+    return atall_host_scratch(hosts, &row->values, n) +
+           (body->memory ? body->memory((size_t)hosts->hosts, block, &row->values) : 0);
+}
+
+static int atall_run(struct atall_state *state, const struct atall_row *row, const void *sendbuf,
+                     int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                     MPI_Datatype recvtype, size_t block_bytes);
+
+/* Run a row's algorithm between hosts. */
+static int atall_leaders_run(const struct atall_state *state, const struct atall_row *row,
+                             const struct atall_call *call)
+{
+    const int each = state->leaders.each, count = state->leaders.hosts, p = call->ranks;
+    const int leaders = row->values.leaders < each ? row->values.leaders : each;
+    const int share = atall_share(&state->leaders, leaders);
+    const size_t n = call->block_bytes, part = share * n, packet = count * part;
+    const size_t bytes = atall_host_block(&state->leaders, &row->values, n);
+    char *out = state->scratch, *one = out + leaders * packet, *other = one + each * packet;
+    struct atall_state across = *state->leaders.across;
+    struct atall_row between = *row;
+
+    ATALL_TRY(atall_hand_over(state, call, leaders, out, one));
+    if (state->leaders.place < leaders) {
+        size_t used = atall_host_scratch(&state->leaders, &row->values, n);
+        across.scratch = state->scratch + used;
+        across.scratch_bytes = state->scratch_bytes - used;
+        between.values.leaders = 0;
+        for (int i = 0; i < p; i++) /* from source and host to host and source */
+            memcpy(other + i * part, one + (i % each * count + i / each) * part, part);
+        ATALL_TRY(atall_run(&across, &between, other, (int)bytes, MPI_BYTE, one, (int)bytes,
+                            MPI_BYTE, bytes));
+        for (int i = 0; i < p * share; i++) /* from source and target to target and source */
+            memcpy(other + (i % share * p + i / share) * n, one + i * n, n);
+    }
+    return atall_hand_out(state, call, leaders, other, out);
+}
+
+/* Bytes of scratch that a row wants for blocks of n. */
+static size_t atall_wanted(const struct atall_state *state, const struct atall_row *row, size_t n)
+{
+    const struct atall_body *body = &atall_bodies[row->body];
+    if (atall_leaders_wrap(state, &row->values))
+        return atall_leaders_wanted(state, row, n);
+    return body->memory ? body->memory((size_t)state->ranks, n, &row->values) : 0;
+}
+
+/* Whether the scratch that is kept is as much as a row wants for a block. */
+static bool atall_has_scratch(const struct atall_state *state, const struct atall_row *row,
+                              size_t block_bytes)
+{
+    size_t wanted = atall_wanted(state, row, block_bytes);
+    return wanted == 0 || (block_bytes <= ATALL_SCRATCH_BLOCK && wanted <= state->scratch_bytes);
+}
+
+/* Whether a row's algorithm works without its scratch, too. */
+static bool atall_spares_scratch(const struct atall_state *state, const struct atall_row *row)
+{
+    if (atall_leaders_wrap(state, &row->values))
+        return false;
+    (void)state;
+    return atall_bodies[row->body].memory_is_optional;
+}
+
+/* The row for a block. Only what all ranks share decides: the bytes to each peer, and the
+ * scratch they agreed on. NULL: the library's own routine. */
+static const struct atall_row *atall_choose_row(const struct atall_state *state, size_t block_bytes)
+{
+    const struct atall_row *row = state->row;
+    while (block_bytes > row->most)
+        row++;
+    if (atall_spares_scratch(state, row) || atall_has_scratch(state, row, block_bytes))
+        return row;
+    return NULL;
+}
+
+/* Whether a datatype is predefined; MPI 4 may not be asked in int about what has larger counts. */
+static int atall_is_predefined(MPI_Datatype type, bool *predefined)
+{
+    int combiner, integers, addresses, types;
+#if MPI_VERSION >= 4
+    if (ATALL_IS_MPI_4) {
+        MPI_Count some[4];
+        ATALL_TRY(
+            PMPI_Type_get_envelope_c(type, &some[0], &some[1], &some[2], &some[3], &combiner));
+        *predefined = combiner == MPI_COMBINER_NAMED;
+        return MPI_SUCCESS;
+    }
+#endif
+    ATALL_TRY(PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner));
+    *predefined = combiner == MPI_COMBINER_NAMED;
+    return MPI_SUCCESS;
+}
+
+/* Look at a datatype. What is plain is predefined, and known again by its handle. */
+static int atall_look_at(struct atall_state *state, MPI_Datatype type, struct atall_type *seen)
+{
+    MPI_Aint bound;
+    *seen = state->seen;
+    if (type == seen->type)
+        return MPI_SUCCESS;
+    seen->type = type;
+    ATALL_TRY(PMPI_Type_size_x(type, &seen->size));
+    ATALL_TRY(PMPI_Type_get_extent(type, &bound, &seen->extent));
+    ATALL_TRY(atall_is_predefined(type, &seen->plain));
+    seen->plain = seen->plain && seen->size == seen->extent;
+    if (seen->plain)
+        state->seen = *seen;
+    return MPI_SUCCESS;
+}
+
+/* Run one row's algorithm on the user's arguments. */
+static int atall_run(struct atall_state *state, const struct atall_row *row, const void *sendbuf,
+                     int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                     MPI_Datatype recvtype, size_t block_bytes)
+{
+    struct atall_type send, recv;
+    ATALL_TRY(atall_look_at(state, sendtype, &send));
+    ATALL_TRY(atall_look_at(state, recvtype, &recv));
+    const struct atall_call call = {
+        .sendbuf = (const char *)sendbuf,
+        .recvbuf = (char *)recvbuf,
+        .sendcount = sendcount,
+        .recvcount = recvcount,
+        .sendtype = sendtype,
+        .recvtype = recvtype,
+        .send_stride = sendcount * send.extent,
+        .recv_stride = recvcount * recv.extent,
+        .send_plain = send.plain,
+        .recv_plain = recv.plain,
+        .block_bytes = block_bytes,
+        .comm = state->comm,
+        .rank = state->rank,
+        .ranks = state->ranks,
+        .number = state->rank,
+        .requests = state->requests,
+        .scratch = state->scratch,
+        .has_scratch = atall_has_scratch(state, row, block_bytes),
+        .schedule = &state->schedule,
+        .values = row->values,
+    };
+    if (atall_leaders_wrap(state, &row->values))
+        return atall_leaders_run(state, row, &call);
+    return atall_bodies[row->body].run(&call);
+}
+
+/* ---- the entry --------------------------------------------------------------------------- */
+
+/* How a call is served: by a row of a communicator's table, or by the library, and why. */
+struct atall_choice {
+    struct atall_state *state;
+    const struct atall_row *row;
+    const char *why;
+    size_t block_bytes;
+    bool disagrees; /* what is sent to each peer and what arrives are not as many bytes */
+    bool is_raised; /* the user's error handler knows already */
+};
+
+/* What is no type, or is not committed, is an error on the communicator if MPI_Pack finds it;
+ * functions that only ask about types would raise it on MPI_COMM_WORLD. */
+static int atall_check_type(MPI_Datatype type, MPI_Comm comm)
+{
+    char nothing = 0;
+    int position = 0;
+    return PMPI_Pack(&nothing, 0, type, &nothing, 0, &position, comm);
+}
+
+/* Whether a buffer cannot be what the library takes, which has the error to raise then: MPI_BOTTOM
+ * needs a type with addresses in it. */
+static bool atall_is_wrong_buffer(const void *buffer, MPI_Datatype type, MPI_Comm comm)
+{
+    bool predefined = true;
+    return buffer == NULL && (atall_check_type(type, comm) != MPI_SUCCESS ||
+                              atall_is_predefined(type, &predefined) != MPI_SUCCESS || predefined);
+}
+
+/* Whether arguments are such that tuned code can serve them. Erroneous ones are not, nor is what
+ * carries no data; where the program is correct all ranks say the same. */
+static bool atall_takes(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+                        const void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    if (comm == MPI_COMM_NULL || recvcount <= 0 || recvtype == MPI_DATATYPE_NULL ||
+        recvbuf == MPI_IN_PLACE || atall_is_wrong_buffer(recvbuf, recvtype, comm))
+        return false;
+    if (sendbuf == MPI_IN_PLACE)
+        return true;
+    return sendcount >= 0 && sendtype != MPI_DATATYPE_NULL &&
+           (sendcount == 0 || !atall_is_wrong_buffer(sendbuf, sendtype, comm)) &&
+           !(sendbuf == recvbuf && sendcount == recvcount && sendtype == recvtype);
+}
+
+/* Obtain room for a copy of all blocks; false on all ranks if some rank cannot. */
+static int atall_obtain_copy(struct atall_state *state, size_t bytes, bool *obtained)
+{
+    int have = 1;
+    *obtained = bytes <= state->copy_bytes;
+    if (*obtained || bytes > ATALL_SCRATCH_MOST)
+        return MPI_SUCCESS;
+    free(state->copy);
+    state->copy = (char *)malloc(bytes);
+    have = state->copy != NULL;
+    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, state->comm));
+    *obtained = have;
+    state->copy_bytes = have ? bytes : 0;
+    return MPI_SUCCESS;
+}
+
+/* Copy what is sent in place as contiguous bytes, from which it is sent then. */
+static int atall_copy_in_place(struct atall_state *state, const char *buffer, int count,
+                               MPI_Datatype type, size_t block_bytes)
+{
+    struct atall_type seen;
+    ATALL_TRY(atall_look_at(state, type, &seen));
+    if (seen.plain) {
+        memcpy(state->copy, buffer, state->ranks * block_bytes);
+        return MPI_SUCCESS;
+    }
+    for (int to = 0; to < state->ranks; to++) {
+        int position = 0;
+        ATALL_TRY(PMPI_Pack(buffer + to * count * seen.extent, count, type,
+                            state->copy + to * block_bytes, (int)block_bytes, &position,
+                            state->comm));
+    }
+    return MPI_SUCCESS;
+}
+
+/* The size of a type that may be wrong. */
+static int atall_size_of(MPI_Datatype type, MPI_Comm comm, struct atall_choice *choice,
+                         size_t *size)
+{
+    MPI_Count bytes;
+    int err;
+    if (choice->state && type == choice->state->seen.type) {
+        *size = (size_t)choice->state->seen.size;
+        return MPI_SUCCESS;
+    }
+    err = atall_check_type(type, comm);
+    choice->is_raised = err != MPI_SUCCESS;
+    ATALL_TRY(err);
+    ATALL_TRY(PMPI_Type_size_x(type, &bytes));
+    *size = (size_t)bytes;
+    return MPI_SUCCESS;
+}
+
+/* Choose for arguments that tuned code takes. */
+static int atall_choose(struct atall_process *process, struct atall_choice *choice, bool in_place,
+                        int sendcount, MPI_Datatype sendtype, int recvcount, MPI_Datatype recvtype,
+                        MPI_Comm comm)
+{
+    size_t size, sent;
+    int found;
+    bool obtained = true;
+    ATALL_TRY(PMPI_Comm_get_attr(comm, process->key, &choice->state, &found));
+    if (!found)
+        choice->state = NULL;
+    ATALL_TRY(atall_size_of(recvtype, comm, choice, &size));
+    choice->block_bytes = (size_t)recvcount * size;
+    if (!in_place && (sendtype != recvtype || sendcount != recvcount)) {
+        ATALL_TRY(atall_size_of(sendtype, comm, choice, &sent));
+        choice->disagrees = (size_t)sendcount * sent != choice->block_bytes;
+    }
+    if (size == 0)
+        return MPI_SUCCESS; /* not a first use: other ranks may have seen so by their counts */
+    if (!found)
+        ATALL_TRY(atall_make_state(process, comm, &choice->state));
+    choice->why = choice->state->unserved;
+    if (choice->why)
+        return MPI_SUCCESS;
+    choice->row = atall_choose_row(choice->state, choice->block_bytes);
+    choice->why = "blocks too large for the scratch";
+    if (!in_place || !choice->row)
+        return MPI_SUCCESS;
+    choice->why = "in place";
+    if (choice->row->body != ATALL_NATIVE)
+        ATALL_TRY(atall_obtain_copy(choice->state,
+                                    (size_t)choice->state->ranks * choice->block_bytes, &obtained));
+    if (!obtained || choice->row->body == ATALL_NATIVE)
+        choice->row = NULL;
+    return MPI_SUCCESS;
+}
+
+/* Take part in a call of which this rank sends more to each peer, or less, than arrives: others
+ * wait for it. Each gets what both buffers have of its block, and the rest is zero. */
+static int atall_serve_in_part(const struct atall_choice *choice, const char *sendbuf,
+                               int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                               MPI_Datatype recvtype)
+{
+    const size_t n = choice->block_bytes, p = (size_t)choice->state->ranks;
+    struct atall_type send;
+    ATALL_TRY(atall_look_at(choice->state, sendtype, &send));
+    const size_t most = send.size > 0 ? n / (size_t)send.size : 0;
+    const int whole = most < (size_t)sendcount ? (int)most : sendcount;
+    char *blocks = n <= INT_MAX ? (char *)calloc(p, n) : NULL;
+    int err = blocks ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+    for (size_t to = 0; err == MPI_SUCCESS && to < p; to++) {
+        int position = 0;
+        err = PMPI_Pack(sendbuf + (MPI_Aint)to * sendcount * send.extent, whole, sendtype,
+                        blocks + to * n, (int)n, &position, choice->state->comm);
+    }
+    if (err == MPI_SUCCESS)
+        err = atall_run(choice->state, choice->row, blocks, (int)n, MPI_BYTE, recvbuf, recvcount,
+                        recvtype, n);
+    free(blocks);
+    return err == MPI_SUCCESS ? MPI_ERR_TRUNCATE : err;
+}
+
+/* Serve a call as it was chosen to. */
+static int atall_serve(const struct atall_choice *choice, const void *sendbuf, int sendcount,
+                       MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype)
+{
+    if (choice->disagrees)
+        return atall_serve_in_part(choice, (const char *)sendbuf, sendcount, sendtype, recvbuf,
+                                   recvcount, recvtype);
+    if (sendbuf == MPI_IN_PLACE) {
+        ATALL_TRY(atall_copy_in_place(choice->state, (const char *)recvbuf, recvcount, recvtype,
+                                      choice->block_bytes));
+        sendbuf = choice->state->copy;
+        sendcount = (int)choice->block_bytes;
+        sendtype = MPI_BYTE;
+    }
+    return atall_run(choice->state, choice->row, sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                     recvtype, choice->block_bytes);
+}
+
+/* Count a call, if that is wanted. */
+static void atall_count(struct atall_process *process, const struct atall_choice *choice,
+                        MPI_Comm comm, double begin)
+{
+    int ranks = 0;
+    if (!process || !process->stats || comm == MPI_COMM_NULL)
+        return;
+    PMPI_Comm_size(comm, &ranks);
+    atall_count_call(process, ranks, choice->block_bytes,
+                     choice->row ? choice->row->label : choice->why, PMPI_Wtime() - begin);
+}
+
+int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                   int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    struct atall_process *process = NULL;
+    struct atall_choice choice = { .why = "no data, or erroneous" };
+    int err = atall_get_process(&process);
+    double begin = process && process->stats ? PMPI_Wtime() : 0.0;
+
+    if (err == MPI_SUCCESS && process &&
+        atall_takes(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm))
+        err = atall_choose(process, &choice, sendbuf == MPI_IN_PLACE, sendcount, sendtype,
+                           recvcount, recvtype, comm);
+    if (err == MPI_SUCCESS && choice.row)
+        err = atall_serve(&choice, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype);
+    else if (err == MPI_SUCCESS) {
+        err = atall_library(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+        atall_count(process, &choice, comm, begin);
+        return err; /* the library has raised it */
+    }
+    if (err != MPI_SUCCESS && !choice.is_raised)
+        PMPI_Comm_call_errhandler(comm, err);
+    atall_count(process, &choice, comm, begin);
+    return err;
+}
+
+/* ---- what is kept with a communicator ---------------------------------------------------- */
+
+/* Which file this is: all ranks of a communicator must have the same. */
+enum { ATALL_FILE_MARK = 381715607 };
+
+/* The same for people: atall-info finds it in every program and library with this file in it. */
+enum { ATALL_MARK = 10 };
+/* clang-format off */
+static const char atall_info[][85] = {
+    "@(#)atall tuned with MPICH 4.0.2, 8 ranks on 4 host(s); fingerprint 226fca38656496c6",
+    "@(#)atall table for 8 ranks:",
+    "@(#)atall   to 181 bytes: native",
+    "@(#)atall   to 3000 bytes: bruck(radix=2,leaders=1)",
+    "@(#)atall   beyond: phased(sync=sender,segment=0,depth=1)",
+    "@(#)atall table for 8 ranks:",
+    "@(#)atall   to 512 bytes: native",
+    "@(#)atall   beyond: ring(sync=light)",
+};
+/* clang-format on */
+
+static bool atall_parse_label(const char *label, struct atall_row *row);
+
+/* Stand for communicators whose calls are the library's own. */
+static struct atall_state atall_between_groups = { .unserved = "an inter-communicator" };
+static struct atall_state atall_disabled = { .unserved = "ATALL_DISABLE" };
+static struct atall_state atall_too_many = { .unserved = "too many communicators" };
+static struct atall_state atall_no_memory = { .unserved = "no memory" };
+static struct atall_state atall_other_file = { .unserved = "another file on some ranks" };
+
+static bool atall_body_serves(int body, const struct atall_state *state)
+{
+    return !atall_bodies[body].serves || atall_bodies[body].serves(state);
+}
+
+static bool atall_table_serves(const struct atall_table *table, const struct atall_state *state)
+{
+    for (int i = 0; i < table->rows; i++)
+        if (!atall_body_serves(table->row[i].body, state))
+            return false;
+    return true;
+}
+
+/* How far from the number of ranks a table was measured: 1 is exact. */
+static double atall_distance(const struct atall_table *table, int ranks)
+{
+    if (table->ranks == 0)
+        return INT_MAX;
+    return table->ranks > ranks ? (double)table->ranks / ranks : (double)ranks / table->ranks;
+}
+
+/* The nearest table all of whose rows serve a communicator; the last one serves any. */
+static const struct atall_table *atall_choose_table(const struct atall_state *state)
+{
+    const struct atall_table *best = &atall_tables[ATALL_TABLES - 1];
+    for (int i = ATALL_TABLES - 1; i >= 0; i--)
+        if (atall_table_serves(&atall_tables[i], state) &&
+            atall_distance(&atall_tables[i], state->ranks) <= atall_distance(best, state->ranks))
+            best = &atall_tables[i];
+    return best;
+}
+
+/* Say which table serves a communicator; in more words, what all tables say. */
+static void atall_announce(const struct atall_state *state, const struct atall_table *table,
+                           int verbose)
+{
+    if (verbose < 1)
+        return;
+    fprintf(stderr, "ATALL: communicator of %d ranks: ", state->ranks);
+    if (state->row == &state->forced)
+        fprintf(stderr, "forced %s\n", state->forced.label);
+    else if (table->ranks)
+        fprintf(stderr, "table for %d ranks\n", table->ranks);
+    else
+        fprintf(stderr, "untuned table\n");
+    for (size_t i = 0; verbose > 1 && i < sizeof atall_info / sizeof atall_info[0]; i++)
+        fprintf(stderr, "ATALL:   %s\n", atall_info[i] + ATALL_MARK);
+}
+
+/* Rank 0 reads ATALL_FORCE for all, since only it is sure to have the user's environment. */
+static int atall_choose_rows(struct atall_state *state, const struct atall_process *process)
+{
+    const struct atall_table *table = atall_choose_table(state);
+    const char *label = getenv("ATALL_FORCE");
+    struct atall_row *forced = &state->forced;
+    int is_forced = 0;
+
+    state->row = table->row;
+    state->rows = table->rows;
+    if (state->rank == 0 && label && *label) {
+        is_forced = atall_parse_label(label, forced) && atall_body_serves(forced->body, state);
+        if (!is_forced && process->verbose >= 0)
+            fprintf(stderr, "ATALL: ATALL_FORCE=%s ignored: not here, or not for these %d ranks\n",
+                    label, state->ranks);
+    }
+    ATALL_TRY(PMPI_Bcast(&is_forced, 1, MPI_INT, 0, state->comm));
+    if (is_forced) {
+        ATALL_TRY(PMPI_Bcast(forced, (int)sizeof *forced, MPI_BYTE, 0, state->comm));
+        forced->most = SIZE_MAX;
+        forced->label = atall_bodies[forced->body].label;
+        state->row = forced;
+        state->rows = 1;
+    }
+    if (state->rank == 0)
+        atall_announce(state, table, process->verbose);
+    return MPI_SUCCESS;
+}
+
+/* Bytes that a row gets as scratch; more is refused to it at the call, on all ranks alike. */
+static size_t atall_row_scratch(const struct atall_state *state, const struct atall_row *row)
+{
+    size_t n = row->most < ATALL_SCRATCH_BLOCK ? row->most : ATALL_SCRATCH_BLOCK;
+    size_t bytes = atall_wanted(state, row, n);
+    return bytes < ATALL_SCRATCH_MOST ? bytes : ATALL_SCRATCH_MOST;
+}
+
+static bool atall_obtain_requests(struct atall_state *state)
+{
+    int requests = 2 * (state->ranks > ATALL_MOST_PARTS ? state->ranks : ATALL_MOST_PARTS);
+    state->requests = (MPI_Request *)malloc((size_t)requests * sizeof(MPI_Request));
+    return state->requests != NULL;
+}
+
+/* Obtain memory and agree on what all ranks have; 0 in *served if some rank has too little. */
+static int atall_obtain_memory(struct atall_state *state, int *served)
+{
+    size_t most = 0;
+    int have[2];
+    for (int i = 0; i < state->rows; i++) {
+        size_t bytes = atall_row_scratch(state, &state->row[i]);
+        most = bytes > most ? bytes : most;
+    }
+    have[0] = atall_obtain_requests(state);
+    state->scratch = most ? (char *)malloc(most) : NULL;
+    have[1] = state->scratch != NULL;
+    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, have, 2, MPI_INT, MPI_MIN, state->comm));
+    *served = have[0];
+    state->scratch_bytes = have[1] ? most : 0;
+    return MPI_SUCCESS;
+}
+
+/* Whether all ranks have something. */
+static int atall_all_have(MPI_Comm comm, bool mine, bool *all)
+{
+    int have = mine;
+    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, comm));
+    *all = have;
+    return MPI_SUCCESS;
 }
 
 /* FNV-1a of the beginning of a host's name, in lower case. */
@@ -166,6 +1336,67 @@ static int atall_hash_host(uint64_t *whole, uint64_t *part)
     return MPI_SUCCESS;
 }
 
+/* ---- the cluster's tree, and who is where ---------------------------------------------------- */
+
+/* The tree for which this file was made. Hosts are known by a hash of their names, without
+ * domains unless two are the same then. */
+/* clang-format off */
+static const struct atall_node atall_nodes[] = {
+    { -1, 1 },
+    { 0, 2 },
+    { 0, 2 },
+    { 1, 1 },
+    { 1, 1 },
+    { 2, 1 },
+    { 2, 1 },
+};
+
+/* The host of each node; 0: a switch. */
+static const uint64_t atall_hosts[] = {
+    0,
+    0,
+    0,
+    UINT64_C(0x08b37b07b558d4c0),
+    UINT64_C(0x08b37e07b558d9d9),
+    UINT64_C(0x08b37d07b558d826),
+    UINT64_C(0x08b38007b558dd3f),
+};
+/* clang-format on */
+
+enum { ATALL_NODES = sizeof atall_nodes / sizeof atall_nodes[0] };
+
+/* The node of each rank; false if one is on a host that the tree does not have. All ranks learn
+ * the same. */
+static int atall_find_homes(MPI_Comm comm, int ranks, int *home, bool *all_known)
+{
+    int node = 0;
+    uint64_t whole, part;
+    ATALL_TRY(atall_hash_host(&whole, &part));
+    for (int i = 0; i < ATALL_NODES; i++)
+        if (atall_hosts[i] == whole || atall_hosts[i] == part)
+            node = i;
+    ATALL_TRY(PMPI_Allgather(&node, 1, MPI_INT, home, 1, MPI_INT, comm));
+    *all_known = true;
+    for (int r = 0; r < ranks; r++)
+        *all_known = *all_known && home[r] > 0;
+    return MPI_SUCCESS;
+}
+
+static int atall_set_up_tree(struct atall_state *state)
+{
+    struct atall_tree *tree = &state->tree;
+    tree->home = (int *)malloc((size_t)state->ranks * sizeof *tree->home);
+    ATALL_TRY(atall_all_have(state->comm, tree->home != NULL, &tree->made));
+    if (tree->made)
+        ATALL_TRY(atall_find_homes(state->comm, state->ranks, tree->home, &tree->made));
+    return MPI_SUCCESS;
+}
+
+static void atall_release_tree(struct atall_tree *tree)
+{
+    free(tree->home);
+}
+
 /* ---- contention-free phases -------------------------------------------------------------- */
 
 /*
@@ -184,11 +1415,6 @@ static int atall_hash_host(uint64_t *whole, uint64_t *part)
  * idle most of the time: whatever crosses no busiest cable is moved, if that can be, to a phase
  * in which both of its hosts are idle, and then has them for itself.
  */
-struct atall_node {
-    int parent;   /* a smaller number; the first node is the top: -1 */
-    int capacity; /* messages at a time that the cable to the parent carries each way */
-};
-
 struct atall_plan {
     int ranks, phases;
     int least;   /* phases that there must be: the largest load of a cable over its capacity */
@@ -822,35 +2048,7 @@ static bool atall_make_order(const struct atall_node *node, int nodes, const int
     return true;
 }
 
-/* How deep a row lets messages follow each other on a cable. */
-enum { ATALL_MOST_DEPTH = 1 };
-
 /* ---- one rank's part of the plan --------------------------------------------------------- */
-
-/*
- * Tokens let messages go. A token is a message of zero bytes to the sender of the message that it
- * lets go, from the receiver of the one before it, or from its sender. One that a rank would send
- * to itself is no message.
- */
-struct atall_tokens {
-    int *waits;         /* tokens that each of our sends waits for */
-    int *waiting;       /* of a call under way: a copy of waits */
-    int count;          /* how many come from other ranks */
-    int *from, *allows; /* from whom, and for which of our sends */
-    int *release;       /* our receive (or send) i sends tokens release[i] .. release[i + 1] - 1 */
-    int *to, *tag;      /* to whom, and for which of its sends */
-};
-
-enum { ATALL_BY_RECEIVER, ATALL_BY_SENDER, ATALL_BY };
-
-/* What a rank does in a planned all-to-all: its sends and receives in the order of their phases. */
-struct atall_schedule {
-    int phases, least, peers;                               /* least: phases that there must be */
-    int *to, *from;                                         /* one of each peer, by phase */
-    int *send_phase, *receive_phase;                        /* the phase of each */
-    struct atall_tokens tokens[ATALL_MOST_DEPTH][ATALL_BY]; /* [depth - 1] */
-    int requests;                                           /* that a call has at the most */
-};
 
 /* What all ranks work out together, before each keeps its part. */
 struct atall_draft {
@@ -1025,564 +2223,414 @@ static bool atall_make_schedule(const struct atall_draft *draft, int rank,
     return true;
 }
 
-/* ---- the cluster's tree and who is where ------------------------------------------------- */
-
-/* The tree for which this file was made. Hosts are known by a hash of their names, without
- * domains unless two are the same then. */
-/* clang-format off */
-static const struct atall_node atall_tree[] = {
-    { -1, 1 },
-    { 0, 2 },
-    { 0, 2 },
-    { 1, 1 },
-    { 1, 1 },
-    { 2, 1 },
-    { 2, 1 },
-};
-
-/* The host of each node; 0: a switch. */
-static const uint64_t atall_hosts[] = {
-    0,
-    0,
-    0,
-    UINT64_C(0x08b37b07b558d4c0),
-    UINT64_C(0x08b37e07b558d9d9),
-    UINT64_C(0x08b37d07b558d826),
-    UINT64_C(0x08b38007b558dd3f),
-};
-/* clang-format on */
-
-enum { ATALL_NODES = sizeof atall_tree / sizeof atall_tree[0] };
-
-/* The node of each rank; false if one is on a host that the tree does not have. All ranks learn
- * the same. */
-static int atall_find_homes(MPI_Comm comm, int ranks, int *home, bool *all_known)
+/* Plan for all ranks where they are, and keep this rank's part; false without memory. */
+static bool atall_plan_schedule(const struct atall_state *state, struct atall_schedule *schedule)
 {
-    int node = 0;
-    uint64_t whole, part;
-    ATALL_TRY(atall_hash_host(&whole, &part));
-    for (int i = 0; i < ATALL_NODES; i++)
-        if (atall_hosts[i] == whole || atall_hosts[i] == part)
-            node = i;
-    ATALL_TRY(PMPI_Allgather(&node, 1, MPI_INT, home, 1, MPI_INT, comm));
-    *all_known = true;
-    for (int r = 0; r < ranks; r++)
-        *all_known = *all_known && home[r] > 0;
-    return MPI_SUCCESS;
+    struct atall_draft draft;
+    if (!atall_make_draft(atall_nodes, ATALL_NODES, state->tree.home, state->ranks, &draft))
+        return false;
+    bool made = atall_make_schedule(&draft, state->rank, schedule);
+    atall_free_draft(&draft);
+    if (made)
+        schedule->request = (MPI_Request *)malloc((size_t)schedule->requests * sizeof(MPI_Request));
+    return made && schedule->request;
 }
 
-/*
- * Two rankings, which number the ranks switch after switch, or taking one from each switch in turn:
- * first the rank of each number in both, then the number of each rank. NULL without memory.
- */
-static int *atall_make_rankings(const int *home, int ranks)
+/* Without memory for it somewhere all ranks do as if they were not on the tree. */
+static int atall_set_up_schedule(struct atall_state *state)
 {
-    int count = 0, *order = (int *)malloc(5 * (size_t)ranks * sizeof *order);
-    if (!order)
-        return NULL;
-    int *turns = order + ranks, *number = turns + ranks, *turn = number + 2 * ranks;
-    for (int above = 0; above < ATALL_NODES; above++) /* each switch, and its hosts in order */
-        for (int node = above + 1, first = count; node < ATALL_NODES; node++)
-            for (int r = 0; atall_tree[node].parent == above && r < ranks; r++)
-                if (home[r] == node) {
-                    turn[r] = count - first;
-                    order[count++] = r;
-                }
-    count = 0;
-    for (int t = 0; count < ranks; t++)
-        for (int i = 0; i < ranks; i++)
-            if (turn[order[i]] == t)
-                turns[count++] = order[i];
-    for (int i = 0; i < 2 * ranks; i++)
-        number[i / ranks * ranks + order[i]] = i % ranks;
-    return order;
-}
-
-/* ---- what algorithms call ---------------------------------------------------------------- */
-
-/* The rank that has a number in the ranking of a call. */
-static int atall_ranked(const struct atall_call *call, int number)
-{
-    return call->ranking ? call->ranking[number] : number;
-}
-
-/* Where the block for a peer begins. */
-static const char *atall_send_block(const struct atall_call *call, int to)
-{
-    return call->sendbuf + to * call->send_stride;
-}
-
-/* Where the block from a peer goes. */
-static char *atall_recv_block(const struct atall_call *call, int from)
-{
-    return call->recvbuf + from * call->recv_stride;
-}
-
-/* Start sending a peer its block. */
-static int atall_isend(const struct atall_call *call, int to, MPI_Request *request)
-{
-    return PMPI_Isend(atall_send_block(call, to), call->sendcount, call->sendtype, to,
-                      ATALL_TAG_BLOCK, call->comm, request);
-}
-
-/* Start receiving the block of a peer. */
-static int atall_irecv(const struct atall_call *call, int from, MPI_Request *request)
-{
-    return PMPI_Irecv(atall_recv_block(call, from), call->recvcount, call->recvtype, from,
-                      ATALL_TAG_BLOCK, call->comm, request);
-}
-
-/* Send one peer its block while receiving that of another, which may be the same; both by their
- * numbers in the ranking. */
-static int atall_exchange(const struct atall_call *call, int to_number, int from_number)
-{
-    int to = atall_ranked(call, to_number), from = atall_ranked(call, from_number);
-    return PMPI_Sendrecv(atall_send_block(call, to), call->sendcount, call->sendtype, to,
-                         ATALL_TAG_BLOCK, atall_recv_block(call, from), call->recvcount,
-                         call->recvtype, from, ATALL_TAG_BLOCK, call->comm, MPI_STATUS_IGNORE);
-}
-
-/* Light synchronisation: allow one rank to send to us, and wait until another allows us; both by
- * their numbers in the ranking. */
-static int atall_token(const struct atall_call *call, int next_from, int next_to)
-{
-    return PMPI_Sendrecv(NULL, 0, MPI_BYTE, atall_ranked(call, next_from), ATALL_TAG_TOKEN, NULL, 0,
-                         MPI_BYTE, atall_ranked(call, next_to), ATALL_TAG_TOKEN, call->comm,
-                         MPI_STATUS_IGNORE);
-}
-
-/* Write the block for a peer as block_bytes contiguous bytes. */
-static int atall_pack(const struct atall_call *call, int to, char *bytes)
-{
-    int position = 0;
-    if (!call->send_plain)
-        return PMPI_Pack(atall_send_block(call, to), call->sendcount, call->sendtype, bytes,
-                         (int)call->block_bytes, &position, call->comm);
-    memcpy(bytes, atall_send_block(call, to), call->block_bytes);
-    return MPI_SUCCESS;
-}
-
-/* Read the block of a peer from block_bytes contiguous bytes. */
-static int atall_unpack(const struct atall_call *call, const char *bytes, int from)
-{
-    int position = 0;
-    if (!call->recv_plain)
-        return PMPI_Unpack(bytes, (int)call->block_bytes, &position, atall_recv_block(call, from),
-                           call->recvcount, call->recvtype, call->comm);
-    memcpy(atall_recv_block(call, from), bytes, call->block_bytes);
-    return MPI_SUCCESS;
-}
-
-/* Copy the block that a rank has for itself. */
-static int atall_copy_own(const struct atall_call *call)
-{
-    const char *from = atall_send_block(call, call->rank);
-    char *to = atall_recv_block(call, call->rank);
-    if (call->send_plain && call->recv_plain) {
-        memcpy(to, from, call->block_bytes);
+    struct atall_schedule *schedule = &state->schedule;
+    if (!state->tree.made)
         return MPI_SUCCESS;
-    }
-    return PMPI_Sendrecv(from, call->sendcount, call->sendtype, call->rank, ATALL_TAG_OWN, to,
-                         call->recvcount, call->recvtype, call->rank, ATALL_TAG_OWN, call->comm,
-                         MPI_STATUS_IGNORE);
+    bool made = atall_plan_schedule(state, schedule);
+    return atall_all_have(state->comm, made, &schedule->made);
 }
 
-/* Start receiving the i-th token; its tag says for which of our sends it is. */
-static int atall_await_token(const struct atall_call *call, const struct atall_tokens *tokens,
-                             int i, MPI_Request *request)
+static void atall_release_schedule(struct atall_schedule *schedule)
 {
-    return PMPI_Irecv(NULL, 0, MPI_BYTE, tokens->from[i], ATALL_TAG_PHASE + tokens->allows[i],
-                      call->comm, request);
+    free(schedule->to); /* the whole of it */
+    free(schedule->request);
 }
 
-/* Our i-th receive is there, or our i-th send gone: let go what waited for it. */
-static int atall_release(const struct atall_call *call, const struct atall_tokens *tokens, int i,
-                         MPI_Request *requests, int *last)
+/* ---- several ranks on a host --------------------------------------------------------------- */
+
+static void atall_empty_state(struct atall_state *state);
+
+static void atall_release_leaders(struct atall_leaders *hosts)
 {
-    for (int t = tokens->release[i]; t < tokens->release[i + 1]; t++)
-        if (tokens->to[t] == call->rank)
-            tokens->waiting[tokens->tag[t]]--;
-        else
-            ATALL_TRY(PMPI_Isend(NULL, 0, MPI_BYTE, tokens->to[t], ATALL_TAG_PHASE + tokens->tag[t],
-                                 call->comm, &requests[(*last)++]));
-    return MPI_SUCCESS;
+    free(hosts->member);
+    if (hosts->across)
+        atall_empty_state(hosts->across);
+    free(hosts->across);
 }
 
-/* Whether all that a rank receives in earlier phases than its i-th send's has arrived; at a depth
- * of 2 the one just before may be under way. */
-static bool atall_is_due(const struct atall_schedule *schedule, int depth, int i, int arrived)
-{
-    return arrived == schedule->peers ||
-           schedule->receive_phase[arrived] > schedule->send_phase[i] - depth;
-}
-
-/* How blocks are cut: into parts of so many bytes, the last one with what is left. One part is the
- * block as the user has it. All ranks cut alike. */
-struct atall_cut {
-    int parts;
-    size_t bytes;
-};
-
-static struct atall_cut atall_cut_blocks(const struct atall_call *call)
-{
-    const size_t n = call->block_bytes, least = (n - 1) / ATALL_MOST_PARTS + 1;
-    size_t bytes = (size_t)call->values.segment;
-    if (bytes == 0 || bytes >= n || !call->has_scratch)
-        return (struct atall_cut){ 1, n };
-    bytes = bytes > least ? bytes : least;
-    return (struct atall_cut){ (int)((n - 1) / bytes + 1), bytes };
-}
-
-/* Bytes of the i-th part. */
-static int atall_part_bytes(const struct atall_call *call, const struct atall_cut *cut, int i)
-{
-    return (int)(i < cut->parts - 1 ? cut->bytes : call->block_bytes - i * cut->bytes);
-}
-
-/* Start sending a peer its block in parts. The last but one, at whose end the message counts as
- * gone, is request `key`; the others come last. Types that are not plain are packed. */
-static int atall_start_send(const struct atall_call *call, const struct atall_cut *cut, int to,
-                            MPI_Request *requests, int key, int *last)
-{
-    const char *bytes = atall_send_block(call, to);
-    if (cut->parts == 1)
-        return atall_isend(call, to, &requests[key]);
-    if (!call->send_plain) {
-        char *packed = call->scratch + to * call->block_bytes;
-        ATALL_TRY(atall_pack(call, to, packed));
-        bytes = packed;
-    }
-    for (int i = 0; i < cut->parts; i++)
-        ATALL_TRY(PMPI_Isend(bytes + i * cut->bytes, atall_part_bytes(call, cut, i), MPI_BYTE, to,
-                             ATALL_TAG_BLOCK, call->comm,
-                             &requests[i == cut->parts - 2 ? key : (*last)++]));
-    return MPI_SUCCESS;
-}
-
-/* Start receiving the block of a peer in parts; the last but one is request `key`. */
-static int atall_start_receive(const struct atall_call *call, const struct atall_cut *cut, int from,
-                               MPI_Request *requests, int key, int *last)
-{
-    char *bytes = atall_recv_block(call, from);
-    if (cut->parts == 1)
-        return atall_irecv(call, from, &requests[key]);
-    if (!call->recv_plain)
-        bytes = call->scratch + (call->ranks + from) * call->block_bytes;
-    for (int i = 0; i < cut->parts; i++)
-        ATALL_TRY(PMPI_Irecv(bytes + i * cut->bytes, atall_part_bytes(call, cut, i), MPI_BYTE, from,
-                             ATALL_TAG_BLOCK, call->comm,
-                             &requests[i == cut->parts - 2 ? key : (*last)++]));
-    return MPI_SUCCESS;
-}
-
-/* Read what arrived in parts and is not plain. */
-static int atall_unpack_parts(const struct atall_call *call, const struct atall_cut *cut)
-{
-    for (int from = 0; from < call->ranks && cut->parts > 1 && !call->recv_plain; from++)
-        if (from != call->rank)
-            ATALL_TRY(
-                atall_unpack(call, call->scratch + (call->ranks + from) * call->block_bytes, from));
-    return MPI_SUCCESS;
-}
-
-/* The base of the lowest digit: its own, if the row gives it one. */
-static long atall_lowest_base(const struct atall_call *call)
-{
-    return call->values.first > 1 ? call->values.first : call->values.radix;
-}
-
-/* The number at a distance from another, negative: behind it. Digit by digit, without carry, if the
- * row wants a mesh and the digits just reach the number of ranks; else round the ring. */
-static int atall_ahead(const struct atall_call *call, int number, long distance)
-{
-    const int p = call->ranks;
-    const long radix = call->values.radix, lowest = atall_lowest_base(call);
-    const long away = distance < 0 ? -distance : distance;
-    int found = 0;
-    long top = 1;
-    for (long base = lowest; top * base < p; base = radix)
-        top *= base;
-    if (call->values.hops != ATALL_HOPS_MESH || p % top != 0)
-        return (int)((number + distance + p) % p);
-    for (long place = 1, base = lowest; place < p; place *= base, base = radix) {
-        long side = place == top ? p / top : base, step = away / place % base;
-        long digit = number / place % base + (distance < 0 ? side - step : step);
-        found += (int)(digit % side * place);
-    }
-    return found;
-}
-
-/* The numbers below p that have the digit hop / place at that place; returns how many. */
-static int atall_pick_digit(int p, long base, long place, long hop, int *picked)
+/* The number of each rank's host, in the order in which they come; how many hosts there are. */
+static int atall_number_hosts(const uint64_t *name, int ranks, int *host)
 {
     int count = 0;
-    for (int i = 0; i < p; i++)
-        if (i / place % base == hop / place)
-            picked[count++] = i;
+    for (int r = 0; r < ranks; r++) {
+        int known = 0;
+        while (name[known] != name[r])
+            known++;
+        host[r] = known < r ? host[known] : count++;
+    }
     return count;
 }
 
-static bool atall_on_tree(const struct atall_place *place)
+/* Fill in who is where; false if hosts differ in their numbers of ranks, or have one each. */
+static bool atall_place_ranks(struct atall_state *state, const int *host, int count)
 {
-    return place->on_tree;
-}
-
-/* ---- the algorithms -------------------------------------------------------------------- */
-
-/* The library's own algorithm, which serves where nothing measured was faster. */
-static int atall_native(const struct atall_call *call)
-{
-    return atall_library(call->sendbuf, call->sendcount, call->sendtype, call->recvbuf,
-                         call->recvcount, call->recvtype, call->comm);
-}
-
-/*
- * Ring: in step i every rank sends to rank + i and receives from rank - i, so that no receiver
- * has two senders while all are in the same step.
- * Light synchronisation: a rank that has received in one step sends a token to its sender of
- * the next, which waits for it, so that steps do not overlap at a receiver.
- * Faraj and Yuan 4.2. Cost: (p-1)*(alpha + n*beta) + (p-2)*delta_l + gamma.
- */
-static int atall_ring_light(const struct atall_call *call)
-{
-    const int p = call->ranks, own = call->number;
-    ATALL_TRY(atall_copy_own(call));
-    for (int step = 1; step < p; step++) {
-        ATALL_TRY(atall_exchange(call, (own + step) % p, (own - step + p) % p));
-        if (step < p - 1)
-            ATALL_TRY(atall_token(call, (own - step - 1 + p) % p, (own + step + 1) % p));
-    }
-    return MPI_SUCCESS;
-}
-
-/*
- * Bruck: a block for the rank at distance d travels in as many hops as d has digits other than
- * zero, in base radix. All blocks that share a digit go in one message, so few messages carry
- * the data several times: for small blocks. The lowest digit may have a base of its own. In a mesh,
- * with hops along its dimensions, radix 2 is the hypercube.
- * Faraj and Yuan 4.1; Thakur, Rabenseifner and Gropp 4.3; Liu, Wang and Prasanna, A3.
- * Cost: (first-1)*(alpha + p/first*n*beta) + (first > 1)*theta +
- * digits(p/first, radix)*((radix-1)*(alpha + p/radix*n*beta) + theta) -
- * theta + gamma.
- */
-static int atall_bruck(const struct atall_call *call)
-{
-    const int p = call->ranks, own = call->number;
-    const long radix = call->values.radix, lowest = atall_lowest_base(call);
-    const size_t n = call->block_bytes;
-    int *picked = (int *)(void *)call->scratch;
-    char *blocks = call->scratch + p * sizeof *picked, *packed = blocks + p * n;
-    char *arrived = packed + p * n;
-
-    for (int i = 0; i < p; i++)
-        ATALL_TRY(atall_pack(call, atall_ranked(call, atall_ahead(call, own, i)), blocks + i * n));
-    for (long place = 1, base = lowest; place < p; place *= base, base = radix) {
-        int posted = 0, at = 0, count;
-        for (long hop = place; hop < p && hop < place * base; hop += place, at += count) {
-            int to = atall_ranked(call, atall_ahead(call, own, hop));
-            int from = atall_ranked(call, atall_ahead(call, own, -hop));
-            count = atall_pick_digit(p, base, place, hop, picked);
-            ATALL_TRY(PMPI_Irecv(arrived + at * n, (int)(count * n), MPI_BYTE, from,
-                                 ATALL_TAG_BLOCK, call->comm, &call->requests[posted++]));
-            for (int i = 0; i < count; i++)
-                memcpy(packed + (at + i) * n, blocks + picked[i] * n, n);
-            ATALL_TRY(PMPI_Isend(packed + at * n, (int)(count * n), MPI_BYTE, to, ATALL_TAG_BLOCK,
-                                 call->comm, &call->requests[posted++]));
+    const int ranks = state->ranks, each = ranks / count;
+    struct atall_leaders *hosts = &state->leaders;
+    if (each < 2 || count < 2 || each * count != ranks)
+        return false;
+    for (int h = 0; h < count; h++)
+        for (int r = 0, place = 0; r < ranks; r++) {
+            if (host[r] != h)
+                continue;
+            if (place == each)
+                return false;
+            if (r == state->rank) {
+                hosts->host = h;
+                hosts->place = place;
+            }
+            hosts->member[h * each + place++] = r;
         }
-        ATALL_TRY(PMPI_Waitall(posted, call->requests, MPI_STATUSES_IGNORE));
-        at = 0;
-        for (long hop = place; hop < p && hop < place * base; hop += place) {
-            count = atall_pick_digit(p, base, place, hop, picked);
-            for (int i = 0; i < count; i++)
-                memcpy(blocks + picked[i] * n, arrived + at++ * n, n);
-        }
-    }
-    for (int i = 0; i < p; i++)
-        ATALL_TRY(
-            atall_unpack(call, blocks + i * n, atall_ranked(call, atall_ahead(call, own, -i))));
-    return MPI_SUCCESS;
-}
-
-static size_t atall_bruck_memory(size_t p, size_t n, const struct atall_values *values)
-{
-    (void)values;
-    return 3 * p * n + 4 * p;
-}
-
-/*
- * Phased: messages leave in the order of contention-free phases, as many as the busiest cable
- * carries blocks.
- * A message leaves when those before it on its cables have left: their senders say so by tokens
- * of zero bytes. No rank waits for a phase as a whole, but each for what it must receive in
- * earlier ones.
- * Faraj and Yuan 4.2. Cost: phases*(alpha + n*beta + delta_l).
- */
-static int atall_phased_sender(const struct atall_call *call)
-{
-    const struct atall_schedule *schedule = call->schedule;
-    const int peers = call->ranks - 1;
-    MPI_Request *requests = call->requests;
-    const int most = ATALL_MOST_DEPTH;
-    const int depth = call->values.depth < most ? call->values.depth : most;
-    const struct atall_tokens *tokens = &schedule->tokens[depth - 1][ATALL_BY_SENDER];
-    const struct atall_cut cut = atall_cut_blocks(call);
-    const int first_send = peers + tokens->count; /* receives and tokens come before */
-    const int watched = first_send + peers;
-    int next = 0, arrived = 0, index, *waiting = tokens->waiting, last = first_send + peers;
-
-    for (int i = 0; i < peers; i++) {
-        ATALL_TRY(atall_start_receive(call, &cut, schedule->from[i], requests, i, &last));
-        requests[first_send + i] = MPI_REQUEST_NULL;
-    }
-    for (int i = 0; i < tokens->count; i++)
-        ATALL_TRY(atall_await_token(call, tokens, i, &requests[peers + i]));
-    memcpy(waiting, tokens->waits, (size_t)peers * sizeof *waiting);
-    for (int done = 0; done < watched || next < peers; done++) {
-        while (arrived < peers && requests[arrived] == MPI_REQUEST_NULL)
-            arrived++;
-        for (; next < peers && !waiting[next] && atall_is_due(schedule, depth, next, arrived);
-             next++)
-            ATALL_TRY(atall_start_send(call, &cut, schedule->to[next], requests, first_send + next,
-                                       &last));
-        if (done >= watched)
-            break;
-        ATALL_TRY(PMPI_Waitany(watched, requests, &index, MPI_STATUS_IGNORE));
-        if (index >= peers && index < first_send)
-            waiting[tokens->allows[index - peers]]--;
-        else if (index >= first_send)
-            ATALL_TRY(atall_release(call, tokens, index - first_send, requests, &last));
-    }
-    ATALL_TRY(atall_copy_own(call));
-    ATALL_TRY(PMPI_Waitall(last - watched, requests + watched, MPI_STATUSES_IGNORE));
-    return atall_unpack_parts(call, &cut);
-}
-
-static size_t atall_phased_sender_memory(size_t p, size_t n, const struct atall_values *values)
-{
-    (void)values;
-    return 2 * p * n * (values->segment > 0);
-}
-
-struct atall_body {
-    const char *label;
-    int (*run)(const struct atall_call *call);
-    bool (*serves)(const struct atall_place *place); /* NULL: any communicator */
-    /* Bytes of scratch on p ranks for blocks of n; NULL: none. */
-    size_t (*memory)(size_t p, size_t n, const struct atall_values *values);
-    bool memory_is_optional; /* it works without, too */
-};
-
-enum {
-    ATALL_NATIVE,
-    ATALL_RING_LIGHT,
-    ATALL_BRUCK,
-    ATALL_PHASED_SENDER,
-    ATALL_BODIES
-};
-
-/* clang-format off */
-static const struct atall_body atall_bodies[ATALL_BODIES] = {
-    [ATALL_NATIVE] = { "native", atall_native, NULL, NULL, false },
-    [ATALL_RING_LIGHT] = { "ring(sync=light)", atall_ring_light, NULL, NULL, false },
-    [ATALL_BRUCK] = { "bruck", atall_bruck, NULL, atall_bruck_memory, false },
-    [ATALL_PHASED_SENDER] = { "phased(sync=sender)", atall_phased_sender, atall_on_tree, atall_phased_sender_memory, true },
-};
-/* clang-format on */
-
-/* ---- the tables ------------------------------------------------------------------------ */
-
-/* Up to this many bytes to each peer, this algorithm with these numbers. */
-struct atall_row {
-    size_t most;
-    int body;
-    struct atall_values values;
-    const char *label;
-};
-
-struct atall_table {
-    int ranks; /* for which it was measured; 0: untuned */
-    int rows;
-    const struct atall_row *row;
-};
-
-/* Measured on 8 ranks; for the numbers of ranks nearest to it that all its rows serve. */
-static const struct atall_row atall_rows_0[] = {
-    /* at 64 B: 1.02 (0.97-1.08) x bruck(radix=2), not distinguishable; 54 calls, 0
-     * retransmissions; a small block, where time is dilated 2 x; bruck(radix=2) led in the
-     * search, but not when that was confirmed */
-    { 181, ATALL_NATIVE, { 0 }, "native" },
-    /* at 1 KiB: 1.52 (1.40-1.61) x native and 1.20 (1.10-1.30) x gather_scatter; 30 calls, 0
-     * retransmissions; two modes, 1 and 1.4 ms; times on the scheduler's ticks; 3 more rounds
-     * were disturbed */
-    { 3000, ATALL_BRUCK, { .leaders = 1, .radix = 2 }, "bruck(radix=2,leaders=1)" },
-    /* at 64 KiB: 2.10 (1.90-2.40; with time-outs 5.30) x native and 1.30 (1.25-1.36) x
-     * ring(sync=light); 94% of the physical limit; 12 calls, 7 retransmissions */
-    { SIZE_MAX, ATALL_PHASED_SENDER, { .depth = 1 }, "phased(sync=sender,segment=0,depth=1)" },
-};
-
-/* Measured on 8 ranks; for any number of ranks. */
-static const struct atall_row atall_rows_1[] = {
-    /* not confirmed */
-    { 512, ATALL_NATIVE, { 0 }, "native" },
-    /* by hand */
-    { SIZE_MAX, ATALL_RING_LIGHT, { 0 }, "ring(sync=light)" },
-};
-
-static const struct atall_table atall_tables[] = {
-    { 8, 3, atall_rows_0 },
-    { 8, 2, atall_rows_1 },
-};
-
-enum { ATALL_TABLES = sizeof atall_tables / sizeof atall_tables[0] };
-
-/* Which file this is: all ranks of a communicator must have the same. */
-enum { ATALL_FILE_MARK = 417651911 };
-
-/* The same for people: atall-info finds it in every program and library with this file in it. */
-enum { ATALL_MARK = 10 };
-/* clang-format off */
-static const char atall_info[][85] = {
-    "@(#)atall tuned with MPICH 4.0.2, 8 ranks on 4 host(s); fingerprint 226fca38656496c6",
-    "@(#)atall table for 8 ranks:",
-    "@(#)atall   to 181 bytes: native",
-    "@(#)atall   to 3000 bytes: bruck(radix=2,leaders=1)",
-    "@(#)atall   beyond: phased(sync=sender,segment=0,depth=1)",
-    "@(#)atall table for 8 ranks:",
-    "@(#)atall   to 512 bytes: native",
-    "@(#)atall   beyond: ring(sync=light)",
-};
-/* clang-format on */
-
-static bool atall_body_serves(int body, const struct atall_place *place)
-{
-    return !atall_bodies[body].serves || atall_bodies[body].serves(place);
-}
-
-static bool atall_table_serves(const struct atall_table *table, const struct atall_place *place)
-{
-    for (int i = 0; i < table->rows; i++)
-        if (!atall_body_serves(table->row[i].body, place))
-            return false;
+    hosts->hosts = count;
+    hosts->each = each;
     return true;
 }
 
-/* How far from the number of ranks a table was measured: 1 is exact. */
-static double atall_distance(const struct atall_table *table, int ranks)
+/* Find which ranks share a host, and make the communicator of those at the same place on theirs.
+ * Without memory somewhere, or that communicator, all ranks do as if each had a host of its own. */
+static int atall_set_up_leaders(struct atall_state *state)
 {
-    if (table->ranks == 0)
-        return INT_MAX;
-    return table->ranks > ranks ? (double)table->ranks / ranks : (double)ranks / table->ranks;
+    const size_t ranks = (size_t)state->ranks;
+    struct atall_leaders *hosts = &state->leaders;
+    uint64_t own, part, *name = (uint64_t *)malloc(ranks * sizeof *name);
+    int *host = (int *)malloc(ranks * sizeof *host);
+    bool usable;
+
+    hosts->member = (int *)malloc(ranks * sizeof *hosts->member);
+    hosts->across = (struct atall_state *)malloc(sizeof *hosts->across);
+    usable = name && host && hosts->member && hosts->across;
+    if (hosts->across)
+        *hosts->across = (struct atall_state){ .comm = MPI_COMM_NULL };
+    ATALL_TRY(atall_all_have(state->comm, usable, &usable));
+    if (usable) {
+        ATALL_TRY(atall_hash_host(&own, &part));
+        ATALL_TRY(PMPI_Allgather(&own, 1, MPI_UINT64_T, name, 1, MPI_UINT64_T, state->comm));
+        usable = atall_place_ranks(state, host, atall_number_hosts(name, (int)ranks, host));
+    }
+    free(name);
+    free(host);
+    if (!usable)
+        return MPI_SUCCESS;
+    struct atall_state *across = hosts->across;
+    usable = PMPI_Comm_split(state->comm, hosts->place, hosts->host, &across->comm) == MPI_SUCCESS;
+    if (!usable)
+        across->comm = MPI_COMM_NULL;
+    ATALL_TRY(atall_all_have(state->comm, usable, &usable));
+    if (!usable) {
+        hosts->each = 0;
+        return MPI_SUCCESS;
+    }
+    ATALL_TRY(PMPI_Comm_set_errhandler(across->comm, MPI_ERRORS_RETURN));
+    across->rank = hosts->host;
+    across->ranks = hosts->hosts;
+    ATALL_TRY(atall_set_up_tree(across));
+    ATALL_TRY(atall_set_up_schedule(across));
+    usable = atall_obtain_requests(across);
+    usable = usable && across->tree.made == state->tree.made;
+    usable = usable && across->schedule.made == state->schedule.made;
+    ATALL_TRY(atall_all_have(state->comm, usable, &usable));
+    if (!usable)
+        hosts->each = 0;
+    return MPI_SUCCESS;
 }
 
-/* The nearest table all of whose rows serve a communicator; the last one serves any. */
-static const struct atall_table *atall_choose_table(const struct atall_place *place)
+/* Free what a state has, but not itself. */
+static void atall_empty_state(struct atall_state *state)
 {
-    const struct atall_table *best = &atall_tables[ATALL_TABLES - 1];
-    for (int i = ATALL_TABLES - 1; i >= 0; i--)
-        if (atall_table_serves(&atall_tables[i], place) &&
-            atall_distance(&atall_tables[i], place->ranks) <= atall_distance(best, place->ranks))
-            best = &atall_tables[i];
-    return best;
+    if (state->comm != MPI_COMM_NULL)
+        PMPI_Comm_free(&state->comm);
+    free(state->requests);
+    free(state->scratch);
+    free(state->copy);
+    atall_release_tree(&state->tree);
+    atall_release_schedule(&state->schedule);
+    atall_release_leaders(&state->leaders);
+}
+
+/* Make a communicator of the user's group: MPI_Comm_dup would run the user's attribute callbacks.
+ * The user's error handler must not hear of a failure. In MPI 4 ours is given; before that it takes
+ * the place of the user's for as long as this lasts. `number` tells what several threads make
+ * apart. */
+static bool atall_create_comm(MPI_Comm user, MPI_Group group, int number, MPI_Comm *comm)
+{
+    MPI_Errhandler handler;
+#if MPI_VERSION >= 4
+    if (ATALL_IS_MPI_4) {
+        char name[32];
+        snprintf(name, sizeof name, "alltoall.c %d", number);
+        return PMPI_Comm_create_from_group(group, name, MPI_INFO_NULL, MPI_ERRORS_RETURN, comm) ==
+               MPI_SUCCESS;
+    }
+#endif
+    (void)number;
+    if (PMPI_Comm_get_errhandler(user, &handler) != MPI_SUCCESS)
+        return false;
+    PMPI_Comm_set_errhandler(user, MPI_ERRORS_RETURN);
+    bool made = PMPI_Comm_create(user, group, comm) == MPI_SUCCESS;
+    PMPI_Comm_set_errhandler(user, handler);
+    PMPI_Errhandler_free(&handler);
+    return made;
+}
+
+/* The private communicator; MPI_COMM_NULL on all ranks where one cannot have it. */
+static int atall_make_comm(MPI_Comm user, int number, MPI_Comm *comm)
+{
+    MPI_Group group;
+    int made;
+    ATALL_TRY(PMPI_Comm_group(user, &group));
+    made = atall_create_comm(user, group, number, comm) && *comm != MPI_COMM_NULL;
+    PMPI_Group_free(&group);
+    if (!made)
+        *comm = MPI_COMM_NULL;
+    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &made, 1, MPI_INT, MPI_MIN, user));
+    if (made)
+        return PMPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+    return *comm == MPI_COMM_NULL ? MPI_SUCCESS : PMPI_Comm_free(comm);
+}
+
+/* Put a new state among those of the process. */
+static void atall_register(struct atall_process *process, struct atall_state *state)
+{
+    atall_lock(process);
+    state->next = process->served;
+    state->link = &process->served;
+    if (state->next)
+        state->next->link = &state->next;
+    process->served = state;
+    process->served_count++;
+    atall_unlock(process);
+}
+
+/* Wait for the first word of all ranks; who waits for long says what the likely cause is. */
+static int atall_await_first(MPI_Comm comm, MPI_Request *request,
+                             const struct atall_process *process)
+{
+    const double patience = 10.0, begin = PMPI_Wtime();
+    int rank, ranks, come = 0;
+    while (!come && PMPI_Wtime() - begin < patience)
+        ATALL_TRY(PMPI_Test(request, &come, MPI_STATUS_IGNORE));
+    if (come)
+        return MPI_SUCCESS;
+    ATALL_TRY(PMPI_Comm_rank(comm, &rank));
+    ATALL_TRY(PMPI_Comm_size(comm, &ranks));
+    if (process->verbose >= 0 && (rank == 0 || rank == ranks - 1))
+        fprintf(
+            stderr,
+            "ATALL: rank %d of %d has waited %.0f s for the others' first MPI_Alltoall: is this "
+            "file in, or preloaded under, the program on some ranks only?\n",
+            rank, ranks, patience);
+    return PMPI_Wait(request, MPI_STATUS_IGNORE);
+}
+
+/* Whether all ranks may serve a communicator: they have the same file and memory for a state, none
+ * serves too many, and rank 0 has not set ATALL_DISABLE. Returns what says why not, or NULL; and a
+ * number that rank 0 gives to no other communicator. */
+static int atall_agree_to_serve(MPI_Comm comm, struct atall_process *process, bool has_memory,
+                                struct atall_state **refused, int *number)
+{
+    enum { DISABLED, MOST_MARK, LEAST_MARK, TOO_MANY, NO_MEMORY, NUMBER, WORDS };
+    const char *disable = getenv("ATALL_DISABLE");
+    int between_groups, rank, said[WORDS] = { 0 };
+    MPI_Request request;
+    *refused = &atall_between_groups;
+    ATALL_TRY(PMPI_Comm_test_inter(comm, &between_groups));
+    if (between_groups)
+        return MPI_SUCCESS;
+    ATALL_TRY(PMPI_Comm_rank(comm, &rank));
+    said[DISABLED] = rank == 0 && disable && *disable && strcmp(disable, "0") != 0;
+    said[MOST_MARK] = ATALL_FILE_MARK;
+    said[LEAST_MARK] = -ATALL_FILE_MARK;
+    atall_lock(process);
+    said[TOO_MANY] = process->served_count >= ATALL_MOST_SERVED;
+    said[NUMBER] = rank == 0 ? process->number++ : 0;
+    atall_unlock(process);
+    said[NO_MEMORY] = !has_memory;
+    ATALL_TRY(PMPI_Iallreduce(MPI_IN_PLACE, said, WORDS, MPI_INT, MPI_MAX, comm, &request));
+    ATALL_TRY(atall_await_first(comm, &request, process));
+    *number = said[NUMBER];
+    *refused = said[DISABLED]                         ? &atall_disabled
+               : said[MOST_MARK] != -said[LEAST_MARK] ? &atall_other_file
+               : said[TOO_MANY]                       ? &atall_too_many
+               : said[NO_MEMORY]                      ? &atall_no_memory
+                                                      : NULL;
+    if (*refused == &atall_other_file && rank == 0 && process->verbose >= 0)
+        fprintf(stderr, "ATALL: not all ranks have the same alltoall.c: they get the library's own "
+                        "MPI_Alltoall\n");
+    return MPI_SUCCESS;
+}
+
+/* Fill in a state that has its communicator; 0 in *served if some rank lacks memory. */
+static int atall_fill_state(struct atall_state *state, const struct atall_process *process,
+                            int *served)
+{
+    ATALL_TRY(PMPI_Comm_rank(state->comm, &state->rank));
+    ATALL_TRY(PMPI_Comm_size(state->comm, &state->ranks));
+    ATALL_TRY(atall_set_up_tree(state));
+    ATALL_TRY(atall_set_up_schedule(state));
+    ATALL_TRY(atall_set_up_leaders(state));
+    ATALL_TRY(atall_choose_rows(state, process));
+    return atall_obtain_memory(state, served);
+}
+
+/* First use of a communicator. */
+static int atall_make_state(struct atall_process *process, MPI_Comm user, struct atall_state **made)
+{
+    struct atall_state *state = (struct atall_state *)calloc(1, sizeof *state);
+    int served = 0, number = 0;
+    int err = atall_agree_to_serve(user, process, state != NULL, made, &number);
+    if (state)
+        state->comm = MPI_COMM_NULL;
+    if (err == MPI_SUCCESS && !*made) {
+        *made = &atall_too_many;
+        err = atall_make_comm(user, number, &state->comm);
+        if (err == MPI_SUCCESS && state->comm != MPI_COMM_NULL) {
+            err = atall_fill_state(state, process, &served);
+            *made = served ? state : &atall_no_memory;
+        }
+    }
+    if (err == MPI_SUCCESS)
+        err = PMPI_Comm_set_attr(user, process->key, *made);
+    if (err == MPI_SUCCESS && *made == state)
+        atall_register(process, state);
+    else if (state) {
+        atall_empty_state(state);
+        free(state);
+    }
+    return err;
+}
+
+/* ---- what is kept with the process -------------------------------------------------------- */
+
+static void atall_print_counts(const struct atall_process *process);
+
+/* Called by MPI when the user's communicator is freed. Once the process has ended nothing is left.
+ * MPICH 3 still finds the state in the user's own delete callbacks: the last one stays for them. */
+static int atall_delete_state(MPI_Comm comm, int key, void *value, void *extra)
+{
+    struct atall_state *state = (struct atall_state *)value;
+    struct atall_process *process = atomic_load(&atall_process);
+    struct atall_state *before;
+    (void)comm, (void)key, (void)extra;
+    if (process == &atall_ended || state->unserved)
+        return MPI_SUCCESS;
+    atall_lock(process);
+    *state->link = state->next;
+    if (state->next)
+        state->next->link = state->link;
+    process->served_count--;
+    before = process->gone;
+    process->gone = state;
+    atall_unlock(process);
+    atall_empty_state(state);
+    state->unserved = "being freed";
+    free(before);
+    return MPI_SUCCESS;
+}
+
+/* Called by MPI_Finalize, before anything else: print what was counted, free what is kept. */
+static int atall_finish(MPI_Comm comm, int key, void *value, void *extra)
+{
+    struct atall_process *process = (struct atall_process *)value;
+    (void)comm, (void)extra;
+    if (process->stats)
+        atall_print_counts(process);
+    atomic_store(&atall_process, &atall_ended);
+    while (process->served) {
+        struct atall_state *state = process->served;
+        process->served = state->next;
+        atall_empty_state(state);
+        free(state);
+    }
+    free(process->gone);
+    while (process->counts) {
+        struct atall_count *count = process->counts;
+        process->counts = count->next;
+        free(count);
+    }
+    PMPI_Comm_free_keyval(&process->key);
+    PMPI_Comm_free_keyval(&key);
+    free(process);
+    return MPI_SUCCESS;
+}
+
+/* Warn if another library is in use than the file was tuned with: it serves all the same. */
+static void atall_compare_library(void)
+{
+    /* clang-format off */
+    static const char *const tuned[] = { "MPICH", "4.0.2" };
+    /* clang-format on */
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length, rank;
+    PMPI_Get_library_version(text, &length);
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (size_t i = 0; rank == 0 && i < sizeof tuned / sizeof tuned[0]; i++)
+        if (!strstr(text, tuned[i])) {
+            fprintf(stderr,
+                    "ATALL: %s; this is another MPI library, which is served all the same\n",
+                    atall_info[0] + ATALL_MARK);
+            return;
+        }
+}
+
+/* The first call of the process. Of several threads one keeps what it made. */
+static int atall_make_process(struct atall_process **made)
+{
+    struct atall_process *none = NULL;
+    struct atall_process *process = (struct atall_process *)calloc(1, sizeof *process);
+    const char *verbose = getenv("ATALL_VERBOSE"), *stats = getenv("ATALL_STATS");
+    int key;
+    *made = NULL;
+    if (!process)
+        return MPI_ERR_NO_MEM;
+    process->verbose = !verbose || !*verbose ? 0 : atoi(verbose) > 0 ? atoi(verbose) : -1;
+    process->stats = stats && *stats && strcmp(stats, "0") != 0 ? stats : NULL;
+    process->number = (int)((uint64_t)(PMPI_Wtime() * 1e6) % 0xffffff * 64);
+    atomic_flag_clear(&process->busy);
+    ATALL_TRY(
+        PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, atall_delete_state, &process->key, NULL));
+    if (!atomic_compare_exchange_strong(&atall_process, &none, process)) {
+        PMPI_Comm_free_keyval(&process->key);
+        free(process);
+        *made = none;
+        return MPI_SUCCESS;
+    }
+    *made = process;
+    if (process->verbose >= 0)
+        atall_compare_library();
+    ATALL_TRY(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, atall_finish, &key, NULL));
+    return PMPI_Comm_set_attr(MPI_COMM_SELF, key, process);
+}
+
+/* What is kept with the process; NULL where nothing can be: in a program that has sessions only,
+ * and once MPI_Finalize frees what hangs on MPI_COMM_SELF. */
+static int atall_get_process(struct atall_process **process)
+{
+    int begun = 0, over = 0;
+    *process = atomic_load_explicit(&atall_process, memory_order_acquire);
+    if (*process == &atall_ended)
+        *process = NULL;
+    else if (!*process) {
+        PMPI_Initialized(&begun);
+        PMPI_Finalized(&over);
+        if (begun && !over)
+            return atall_make_process(process);
+    }
+    return MPI_SUCCESS;
 }
 
 /* ---- forcing an algorithm by its label: name(parameter=value,...) ------------------------ */
@@ -1603,9 +2651,9 @@ static const struct atall_number atall_numbers[] = {
     { "hops", 0, offsetof(struct atall_values, hops), "ring,mesh," },
     { "leaders", 0, offsetof(struct atall_values, leaders), NULL },
     { "radix", 2, offsetof(struct atall_values, radix), NULL },
-    { "ranking", 0, offsetof(struct atall_values, ranking), "index,switch,interleaved," },
     { "segment", 0, offsetof(struct atall_values, segment), NULL },
 };
+/* clang-format on */
 
 /* The place of a word among those that a comma follows; -1: it is none of them. */
 static long atall_find_word(const char *words, const char *word, size_t length)
@@ -1673,88 +2721,6 @@ static bool atall_parse_label(const char *label, struct atall_row *row)
     return false;
 }
 
-/* ---- several ranks on a host --------------------------------------------------------------- */
-
-/*
- * A row with leaders: the ranks of a host hand their blocks to some of them, which exchange fewer
- * and larger messages between hosts. Of L leaders the l-th takes all that is for the ranks l,
- * l + L, ... of each host. The row's algorithm serves between the hosts, among the ranks that stand
- * at the same place on their hosts.
- */
-struct atall_hosts {
-    int host, place; /* of this rank: its host's number, its own among the host's */
-    int *member;     /* the rank at [host * each + place] */
-    struct atall_state *across;
-};
-
-/* Ranks of a host whom one leader serves. */
-static int atall_share(const struct atall_place *place, int leaders)
-{
-    return leaders < place->each ? (place->each + leaders - 1) / leaders : 1;
-}
-
-/* Whether a row's algorithm runs between hosts: where each has as many ranks as the others. */
-static bool atall_is_led(const struct atall_place *place, const struct atall_values *values)
-{
-    return values->leaders > 0 && place->each > 1;
-}
-
-/* Bytes that a leader has for each host, for blocks of n. */
-static size_t atall_host_block(const struct atall_place *place, const struct atall_values *values,
-                               size_t n)
-{
-    return (size_t)place->each * (size_t)atall_share(place, values->leaders) * n;
-}
-
-/* Bytes of scratch beside those of the algorithm: one part for each leader, two of a leader's. */
-static size_t atall_host_scratch(const struct atall_place *place,
-                                 const struct atall_values *values, size_t n)
-{
-    const int leaders = values->leaders < place->each ? values->leaders : place->each;
-    size_t packet = (size_t)place->hosts * (size_t)atall_share(place, leaders) * n;
-    return ((size_t)(leaders + 2 * place->each) * packet + 63) / 64 * 64;
-}
-
-/* ---- what is kept with the process -------------------------------------------------------- */
-
-/* Calls of one kind: as many ranks, as many bytes to each peer, served alike. */
-struct atall_count {
-    struct atall_count *next;
-    int ranks;
-    size_t block_bytes;
-    const char *served_by; /* a row's label, or why the library's own routine */
-    long long calls;
-    double seconds;
-};
-
-/* Made by the first call; MPI_Finalize frees it, through an attribute of MPI_COMM_SELF. */
-struct atall_process {
-    int key;           /* of the attribute that holds a communicator's state */
-    int verbose;       /* ATALL_VERBOSE; 0 where it is not set, -1 where it is 0 */
-    const char *stats; /* ATALL_STATS: NULL, "1" for standard error, or a file's name */
-    atomic_flag busy;  /* guards what follows */
-    struct atall_state *served, *gone; /* all in use; the last one that was freed */
-    int served_count;
-    int number; /* of the next communicator of which this is rank 0; hardly another has it */
-    struct atall_count *counts;
-};
-
-/* The only variable that changes; several threads may make the first call. MPI_Finalize has it point
- * to what stands for the end: MPI_COMM_SELF takes no more attributes then. */
-static _Atomic(struct atall_process *) atall_process;
-static struct atall_process atall_ended;
-
-static void atall_lock(struct atall_process *process)
-{
-    while (atomic_flag_test_and_set_explicit(&process->busy, memory_order_acquire))
-        ;
-}
-
-static void atall_unlock(struct atall_process *process)
-{
-    atomic_flag_clear_explicit(&process->busy, memory_order_release);
-}
-
 /* ---- statistics: what the program called ---------------------------------------------------- */
 
 /* Add one call to those of its kind; without memory for a new kind it goes uncounted. */
@@ -1799,949 +2765,6 @@ static void atall_print_counts(const struct atall_process *process)
         fprintf(stderr, "ATALL: cannot write ATALL_STATS=%s\n", process->stats);
 }
 
-/* ---- what is kept with a communicator ---------------------------------------------------- */
-
-/* What a call must know of a datatype. */
-struct atall_type {
-    MPI_Datatype type;
-    MPI_Count size;
-    MPI_Aint extent;
-    bool plain; /* elements lie in memory one after the other as they do in a message */
-};
-
-struct atall_state {
-    const char *unserved; /* why the library's own routine has all calls; NULL: it has not */
-    MPI_Comm comm;        /* of the user's group, for our messages */
-    int rank;
-    struct atall_place place;
-    int rows;
-    const struct atall_row *row;
-    struct atall_row forced; /* the only row when ATALL_FORCE is set */
-    MPI_Request *requests;
-    char *scratch;
-    size_t scratch_bytes; /* the same on all ranks */
-    char *copy;           /* of what is sent in place, obtained when that is asked for */
-    size_t copy_bytes;    /* the same on all ranks */
-    struct atall_type seen; /* the last plain one */
-    struct atall_state *next, **link; /* among those of the process */
-    struct atall_schedule schedule;
-    int *rankings; /* two of them: the rank of each number; then the number of each rank */
-    struct atall_hosts hosts;
-};
-
-enum {
-    ATALL_SCRATCH_BLOCK = 1048576, /* scratch is kept for blocks up to this */
-    ATALL_SCRATCH_MOST = 67108864,   /* and is never larger than this */
-    ATALL_MOST_SERVED = 400 /* communicators: a library may have no more than 2048 */
-};
-
-/* Stand for communicators whose calls are the library's own. */
-static struct atall_state atall_between_groups = { .unserved = "an inter-communicator" };
-static struct atall_state atall_disabled = { .unserved = "ATALL_DISABLE" };
-static struct atall_state atall_too_many = { .unserved = "too many communicators" };
-static struct atall_state atall_no_memory = { .unserved = "no memory" };
-static struct atall_state atall_other_file = { .unserved = "another file on some ranks" };
-
-/* Bytes of scratch that a row wants for blocks of n. */
-static size_t atall_wanted(const struct atall_place *place, const struct atall_row *row, size_t n)
-{
-    const struct atall_body *body = &atall_bodies[row->body];
-    size_t ranks = (size_t)place->ranks, bytes = 0;
-    if (atall_is_led(place, &row->values)) {
-        bytes = atall_host_scratch(place, &row->values, n);
-        n = atall_host_block(place, &row->values, n);
-        ranks = (size_t)place->hosts;
-    }
-    return bytes + (body->memory ? body->memory(ranks, n, &row->values) : 0);
-}
-
-/* Bytes that a row gets as scratch; more is refused to it at the call, on all ranks alike. */
-static size_t atall_row_scratch(const struct atall_place *place, const struct atall_row *row)
-{
-    size_t n = row->most < ATALL_SCRATCH_BLOCK ? row->most : ATALL_SCRATCH_BLOCK;
-    size_t bytes = atall_wanted(place, row, n);
-    return bytes < ATALL_SCRATCH_MOST ? bytes : ATALL_SCRATCH_MOST;
-}
-
-/* Free what a state has, but not itself. */
-static void atall_empty_state(struct atall_state *state)
-{
-    if (state->comm != MPI_COMM_NULL)
-        PMPI_Comm_free(&state->comm);
-    free(state->requests);
-    free(state->scratch);
-    free(state->copy);
-    free(state->schedule.to); /* the whole of it */
-    free(state->rankings);
-    free(state->hosts.member);
-    if (state->hosts.across)
-        atall_empty_state(state->hosts.across);
-    free(state->hosts.across);
-}
-
-/* Called by MPI when the user's communicator is freed. Once the process has ended nothing is left.
- * MPICH 3 still finds the state in the user's own delete callbacks: the last one stays for them. */
-static int atall_delete_state(MPI_Comm comm, int key, void *value, void *extra)
-{
-    struct atall_state *state = (struct atall_state *)value;
-    struct atall_process *process = atomic_load(&atall_process);
-    struct atall_state *before;
-    (void)comm, (void)key, (void)extra;
-    if (process == &atall_ended || state->unserved)
-        return MPI_SUCCESS;
-    atall_lock(process);
-    *state->link = state->next;
-    if (state->next)
-        state->next->link = state->link;
-    process->served_count--;
-    before = process->gone;
-    process->gone = state;
-    atall_unlock(process);
-    atall_empty_state(state);
-    state->unserved = "being freed";
-    free(before);
-    return MPI_SUCCESS;
-}
-
-/* Say which table serves a communicator; in more words, what all tables say. */
-static void atall_announce(const struct atall_state *state, const struct atall_table *table,
-                           int verbose)
-{
-    if (verbose < 1)
-        return;
-    fprintf(stderr, "ATALL: communicator of %d ranks: ", state->place.ranks);
-    if (state->row == &state->forced)
-        fprintf(stderr, "forced %s\n", state->forced.label);
-    else if (table->ranks)
-        fprintf(stderr, "table for %d ranks\n", table->ranks);
-    else
-        fprintf(stderr, "untuned table\n");
-    for (size_t i = 0; verbose > 1 && i < sizeof atall_info / sizeof atall_info[0]; i++)
-        fprintf(stderr, "ATALL:   %s\n", atall_info[i] + ATALL_MARK);
-}
-
-/* Rank 0 reads ATALL_FORCE for all, since only it is sure to have the user's environment. */
-static int atall_choose_rows(struct atall_state *state, const struct atall_process *process)
-{
-    const struct atall_table *table = atall_choose_table(&state->place);
-    const char *label = getenv("ATALL_FORCE");
-    struct atall_row *forced = &state->forced;
-    int is_forced = 0;
-
-    state->row = table->row;
-    state->rows = table->rows;
-    if (state->rank == 0 && label && *label) {
-        is_forced =
-            atall_parse_label(label, forced) && atall_body_serves(forced->body, &state->place);
-        if (!is_forced && process->verbose >= 0)
-            fprintf(stderr, "ATALL: ATALL_FORCE=%s ignored: not here, or not for these %d ranks\n",
-                    label, state->place.ranks);
-    }
-    ATALL_TRY(PMPI_Bcast(&is_forced, 1, MPI_INT, 0, state->comm));
-    if (is_forced) {
-        ATALL_TRY(PMPI_Bcast(forced, (int)sizeof *forced, MPI_BYTE, 0, state->comm));
-        forced->most = SIZE_MAX;
-        forced->label = atall_bodies[forced->body].label;
-        state->row = forced;
-        state->rows = 1;
-    }
-    if (state->rank == 0)
-        atall_announce(state, table, process->verbose);
-    return MPI_SUCCESS;
-}
-
-static bool atall_obtain_requests(struct atall_state *state)
-{
-    int requests = 2 * ATALL_MOST_PARTS;
-    if (requests < 2 * state->place.ranks)
-        requests = 2 * state->place.ranks;
-    if (requests < state->schedule.requests)
-        requests = state->schedule.requests;
-    state->requests = (MPI_Request *)malloc((size_t)requests * sizeof(MPI_Request));
-    return state->requests != NULL;
-}
-
-/* Obtain memory and agree on what all ranks have; 0 in *served if some rank has too little. */
-static int atall_obtain_memory(struct atall_state *state, int *served)
-{
-    size_t most = 0;
-    int have[2];
-    for (int i = 0; i < state->rows; i++) {
-        size_t bytes = atall_row_scratch(&state->place, &state->row[i]);
-        most = bytes > most ? bytes : most;
-    }
-    have[0] = atall_obtain_requests(state);
-    state->scratch = most ? (char *)malloc(most) : NULL;
-    have[1] = state->scratch != NULL;
-    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, have, 2, MPI_INT, MPI_MIN, state->comm));
-    *served = have[0];
-    state->scratch_bytes = have[1] ? most : 0;
-    return MPI_SUCCESS;
-}
-
-/* Make a communicator of the user's group: MPI_Comm_dup would run the user's attribute callbacks. The
- * user's error handler must not hear of a failure. In MPI 4 ours is given; before that it takes the
- * place of the user's for as long as this lasts. `number` tells what several threads make apart. */
-static bool atall_create_comm(MPI_Comm user, MPI_Group group, int number, MPI_Comm *comm)
-{
-    MPI_Errhandler handler;
-#if MPI_VERSION >= 4
-    if (ATALL_IS_MPI_4) {
-        char name[32];
-        snprintf(name, sizeof name, "alltoall.c %d", number);
-        return PMPI_Comm_create_from_group(group, name, MPI_INFO_NULL, MPI_ERRORS_RETURN, comm) ==
-               MPI_SUCCESS;
-    }
-#endif
-    (void)number;
-    if (PMPI_Comm_get_errhandler(user, &handler) != MPI_SUCCESS)
-        return false;
-    PMPI_Comm_set_errhandler(user, MPI_ERRORS_RETURN);
-    bool made = PMPI_Comm_create(user, group, comm) == MPI_SUCCESS;
-    PMPI_Comm_set_errhandler(user, handler);
-    PMPI_Errhandler_free(&handler);
-    return made;
-}
-
-/* The private communicator; MPI_COMM_NULL on all ranks where one cannot have it. */
-static int atall_make_comm(MPI_Comm user, int number, MPI_Comm *comm)
-{
-    MPI_Group group;
-    int made;
-    ATALL_TRY(PMPI_Comm_group(user, &group));
-    made = atall_create_comm(user, group, number, comm) && *comm != MPI_COMM_NULL;
-    PMPI_Group_free(&group);
-    if (!made)
-        *comm = MPI_COMM_NULL;
-    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &made, 1, MPI_INT, MPI_MIN, user));
-    if (made)
-        return PMPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
-    return *comm == MPI_COMM_NULL ? MPI_SUCCESS : PMPI_Comm_free(comm);
-}
-
-/* Called by MPI_Finalize, before anything else: print what was counted, free what is kept. */
-static int atall_finish(MPI_Comm comm, int key, void *value, void *extra)
-{
-    struct atall_process *process = (struct atall_process *)value;
-    (void)comm, (void)extra;
-    if (process->stats)
-        atall_print_counts(process);
-    atomic_store(&atall_process, &atall_ended);
-    while (process->served) {
-        struct atall_state *state = process->served;
-        process->served = state->next;
-        atall_empty_state(state);
-        free(state);
-    }
-    free(process->gone);
-    while (process->counts) {
-        struct atall_count *count = process->counts;
-        process->counts = count->next;
-        free(count);
-    }
-    PMPI_Comm_free_keyval(&process->key);
-    PMPI_Comm_free_keyval(&key);
-    free(process);
-    return MPI_SUCCESS;
-}
-
-/* Warn if another library is in use than the file was tuned with: it serves all the same. */
-static void atall_compare_library(void)
-{
-    static const char *const tuned[] = { "MPICH", "4.0.2",  };
-    char text[MPI_MAX_LIBRARY_VERSION_STRING];
-    int length, rank;
-    PMPI_Get_library_version(text, &length);
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    for (size_t i = 0; rank == 0 && i < sizeof tuned / sizeof tuned[0]; i++)
-        if (!strstr(text, tuned[i])) {
-            fprintf(stderr, "ATALL: %s; this is another MPI library, which is served all the same\n",
-                    atall_info[0] + ATALL_MARK);
-            return;
-        }
-}
-
-/* The first call of the process. Of several threads one keeps what it made. */
-static int atall_make_process(struct atall_process **made)
-{
-    struct atall_process *none = NULL;
-    struct atall_process *process = (struct atall_process *)calloc(1, sizeof *process);
-    const char *verbose = getenv("ATALL_VERBOSE"), *stats = getenv("ATALL_STATS");
-    int key;
-    *made = NULL;
-    if (!process)
-        return MPI_ERR_NO_MEM;
-    process->verbose = !verbose || !*verbose ? 0 : atoi(verbose) > 0 ? atoi(verbose) : -1;
-    process->stats = stats && *stats && strcmp(stats, "0") != 0 ? stats : NULL;
-    process->number = (int)((uint64_t)(PMPI_Wtime() * 1e6) % 0xffffff * 64);
-    atomic_flag_clear(&process->busy);
-    ATALL_TRY(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, atall_delete_state, &process->key,
-                                      NULL));
-    if (!atomic_compare_exchange_strong(&atall_process, &none, process)) {
-        PMPI_Comm_free_keyval(&process->key);
-        free(process);
-        *made = none;
-        return MPI_SUCCESS;
-    }
-    *made = process;
-    if (process->verbose >= 0)
-        atall_compare_library();
-    ATALL_TRY(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, atall_finish, &key, NULL));
-    return PMPI_Comm_set_attr(MPI_COMM_SELF, key, process);
-}
-
-/* Find who is where, plan for those, and keep this rank's part. Without memory for it somewhere
- * all ranks do as if they were not on the tree. */
-static int atall_join_tree(struct atall_state *state)
-{
-    int ranks = state->place.ranks, planned, *home = (int *)malloc((size_t)ranks * sizeof *home);
-    bool known = false;
-    planned = home != NULL;
-    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &planned, 1, MPI_INT, MPI_MIN, state->comm));
-    if (planned)
-        ATALL_TRY(atall_find_homes(state->comm, ranks, home, &known));
-    if (known) {
-        struct atall_draft draft;
-        planned = atall_make_draft(atall_tree, ATALL_NODES, home, ranks, &draft);
-        if (planned) {
-            state->rankings = atall_make_rankings(home, ranks);
-            planned = state->rankings &&
-                      atall_make_schedule(&draft, state->rank, &state->schedule);
-            atall_free_draft(&draft);
-        }
-        ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &planned, 1, MPI_INT, MPI_MIN, state->comm));
-    }
-    free(home);
-    state->place.on_tree = known && planned;
-    return MPI_SUCCESS;
-}
-
-/* The number of each rank's host, in the order in which they come; how many hosts there are. */
-static int atall_number_hosts(const uint64_t *name, int ranks, int *host)
-{
-    int count = 0;
-    for (int r = 0; r < ranks; r++) {
-        int known = 0;
-        while (name[known] != name[r])
-            known++;
-        host[r] = known < r ? host[known] : count++;
-    }
-    return count;
-}
-
-/* Fill in who is where; false if hosts differ in their numbers of ranks, or have one each. */
-static bool atall_place_ranks(struct atall_state *state, const int *host, int count)
-{
-    const int ranks = state->place.ranks, each = ranks / count;
-    struct atall_hosts *hosts = &state->hosts;
-    if (each < 2 || count < 2 || each * count != ranks)
-        return false;
-    for (int h = 0; h < count; h++)
-        for (int r = 0, place = 0; r < ranks; r++) {
-            if (host[r] != h)
-                continue;
-            if (place == each)
-                return false;
-            if (r == state->rank) {
-                hosts->host = h;
-                hosts->place = place;
-            }
-            hosts->member[h * each + place++] = r;
-        }
-    state->place.hosts = count;
-    state->place.each = each;
-    return true;
-}
-
-/* Find which ranks share a host, and make the communicator of those at the same place on theirs.
- * Without memory somewhere, or that communicator, all ranks do as if each had a host of its own. */
-static int atall_join_hosts(struct atall_state *state)
-{
-    const size_t ranks = (size_t)state->place.ranks;
-    struct atall_hosts *hosts = &state->hosts;
-    uint64_t own, part, *name = (uint64_t *)malloc(ranks * sizeof *name);
-    int *host = (int *)malloc(ranks * sizeof *host), usable;
-
-    hosts->member = (int *)malloc(ranks * sizeof *hosts->member);
-    hosts->across = (struct atall_state *)malloc(sizeof *hosts->across);
-    usable = name && host && hosts->member && hosts->across;
-    if (hosts->across)
-        *hosts->across = (struct atall_state){ .comm = MPI_COMM_NULL };
-    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &usable, 1, MPI_INT, MPI_MIN, state->comm));
-    if (usable) {
-        ATALL_TRY(atall_hash_host(&own, &part));
-        ATALL_TRY(
-            PMPI_Allgather(&own, 1, MPI_UINT64_T, name, 1, MPI_UINT64_T, state->comm));
-        usable = atall_place_ranks(state, host, atall_number_hosts(name, (int)ranks, host));
-    }
-    free(name);
-    free(host);
-    if (!usable)
-        return MPI_SUCCESS;
-    struct atall_state *across = hosts->across;
-    usable = PMPI_Comm_split(state->comm, hosts->place, hosts->host, &across->comm) == MPI_SUCCESS;
-    if (!usable)
-        across->comm = MPI_COMM_NULL;
-    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &usable, 1, MPI_INT, MPI_MIN, state->comm));
-    if (!usable) {
-        state->place.each = 0;
-        return MPI_SUCCESS;
-    }
-    ATALL_TRY(PMPI_Comm_set_errhandler(across->comm, MPI_ERRORS_RETURN));
-    across->rank = hosts->host;
-    across->place.ranks = state->place.hosts;
-    ATALL_TRY(atall_join_tree(across));
-    usable = across->place.on_tree == state->place.on_tree;
-    usable = atall_obtain_requests(across) && usable;
-    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &usable, 1, MPI_INT, MPI_MIN, state->comm));
-    if (!usable)
-        state->place.each = 0;
-    return MPI_SUCCESS;
-}
-
-/* Put a new state among those of the process. */
-static void atall_register(struct atall_process *process, struct atall_state *state)
-{
-    atall_lock(process);
-    state->next = process->served;
-    state->link = &process->served;
-    if (state->next)
-        state->next->link = &state->next;
-    process->served = state;
-    process->served_count++;
-    atall_unlock(process);
-}
-
-/* Wait for the first word of all ranks; who waits for long says what the likely cause is. */
-static int atall_await_first(MPI_Comm comm, MPI_Request *request, const struct atall_process *process)
-{
-    const double patience = 10.0, begin = PMPI_Wtime();
-    int rank, ranks, come = 0;
-    while (!come && PMPI_Wtime() - begin < patience)
-        ATALL_TRY(PMPI_Test(request, &come, MPI_STATUS_IGNORE));
-    if (come)
-        return MPI_SUCCESS;
-    ATALL_TRY(PMPI_Comm_rank(comm, &rank));
-    ATALL_TRY(PMPI_Comm_size(comm, &ranks));
-    if (process->verbose >= 0 && (rank == 0 || rank == ranks - 1))
-        fprintf(stderr,
-                "ATALL: rank %d of %d has waited %.0f s for the others' first MPI_Alltoall: is this "
-                "file in, or preloaded under, the program on some ranks only?\n",
-                rank, ranks, patience);
-    return PMPI_Wait(request, MPI_STATUS_IGNORE);
-}
-
-/* Whether all ranks may serve a communicator: they have the same file and memory for a state, none
- * serves too many, and rank 0 has not set ATALL_DISABLE. Returns what says why not, or NULL; and a
- * number that rank 0 gives to no other communicator. */
-static int atall_agree_to_serve(MPI_Comm comm, struct atall_process *process, bool has_memory,
-                                struct atall_state **refused, int *number)
-{
-    enum { DISABLED, MOST_MARK, LEAST_MARK, TOO_MANY, NO_MEMORY, NUMBER, WORDS };
-    const char *disable = getenv("ATALL_DISABLE");
-    int between_groups, rank, said[WORDS] = { 0 };
-    MPI_Request request;
-    *refused = &atall_between_groups;
-    ATALL_TRY(PMPI_Comm_test_inter(comm, &between_groups));
-    if (between_groups)
-        return MPI_SUCCESS;
-    ATALL_TRY(PMPI_Comm_rank(comm, &rank));
-    said[DISABLED] = rank == 0 && disable && *disable && strcmp(disable, "0") != 0;
-    said[MOST_MARK] = ATALL_FILE_MARK;
-    said[LEAST_MARK] = -ATALL_FILE_MARK;
-    atall_lock(process);
-    said[TOO_MANY] = process->served_count >= ATALL_MOST_SERVED;
-    said[NUMBER] = rank == 0 ? process->number++ : 0;
-    atall_unlock(process);
-    said[NO_MEMORY] = !has_memory;
-    ATALL_TRY(PMPI_Iallreduce(MPI_IN_PLACE, said, WORDS, MPI_INT, MPI_MAX, comm, &request));
-    ATALL_TRY(atall_await_first(comm, &request, process));
-    *number = said[NUMBER];
-    *refused = said[DISABLED]                            ? &atall_disabled
-               : said[MOST_MARK] != -said[LEAST_MARK]    ? &atall_other_file
-               : said[TOO_MANY]                          ? &atall_too_many
-               : said[NO_MEMORY]                         ? &atall_no_memory
-                                                         : NULL;
-    if (*refused == &atall_other_file && rank == 0 && process->verbose >= 0)
-        fprintf(stderr, "ATALL: not all ranks have the same alltoall.c: they get the library's own "
-                        "MPI_Alltoall\n");
-    return MPI_SUCCESS;
-}
-
-/* Fill in a state that has its communicator; 0 in *served if some rank lacks memory. */
-static int atall_fill_state(struct atall_state *state, const struct atall_process *process,
-                            int *served)
-{
-    ATALL_TRY(PMPI_Comm_rank(state->comm, &state->rank));
-    ATALL_TRY(PMPI_Comm_size(state->comm, &state->place.ranks));
-    ATALL_TRY(atall_join_tree(state));
-    ATALL_TRY(atall_join_hosts(state));
-    ATALL_TRY(atall_choose_rows(state, process));
-    return atall_obtain_memory(state, served);
-}
-
-/* First use of a communicator. */
-static int atall_make_state(struct atall_process *process, MPI_Comm user,
-                            struct atall_state **made)
-{
-    struct atall_state *state = (struct atall_state *)calloc(1, sizeof *state);
-    int served = 0, number = 0;
-    int err = atall_agree_to_serve(user, process, state != NULL, made, &number);
-    if (state)
-        state->comm = MPI_COMM_NULL;
-    if (err == MPI_SUCCESS && !*made) {
-        *made = &atall_too_many;
-        err = atall_make_comm(user, number, &state->comm);
-        if (err == MPI_SUCCESS && state->comm != MPI_COMM_NULL) {
-            err = atall_fill_state(state, process, &served);
-            *made = served ? state : &atall_no_memory;
-        }
-    }
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_set_attr(user, process->key, *made);
-    if (err == MPI_SUCCESS && *made == state)
-        atall_register(process, state);
-    else if (state) {
-        atall_empty_state(state);
-        free(state);
-    }
-    return err;
-}
-
-/* What is kept with the process; NULL where nothing can be: in a program that has sessions only, and
- * once MPI_Finalize frees what hangs on MPI_COMM_SELF. */
-static int atall_get_process(struct atall_process **process)
-{
-    int begun = 0, over = 0;
-    *process = atomic_load_explicit(&atall_process, memory_order_acquire);
-    if (*process == &atall_ended)
-        *process = NULL;
-    else if (!*process) {
-        PMPI_Initialized(&begun);
-        PMPI_Finalized(&over);
-        if (begun && !over)
-            return atall_make_process(process);
-    }
-    return MPI_SUCCESS;
-}
-
-/* ---- the entry ------------------------------------------------------------------------- */
-
-/* Whether the scratch that is kept is as much as a row wants for a block. */
-static bool atall_has_scratch(const struct atall_state *state, const struct atall_row *row,
-                              size_t block_bytes)
-{
-    size_t wanted = atall_wanted(&state->place, row, block_bytes);
-    return wanted == 0 || (block_bytes <= ATALL_SCRATCH_BLOCK && wanted <= state->scratch_bytes);
-}
-
-/* Whether a row's algorithm works without its scratch, too. */
-static bool atall_spares_scratch(const struct atall_place *place, const struct atall_row *row)
-{
-    if (atall_is_led(place, &row->values))
-        return false;
-    return atall_bodies[row->body].memory_is_optional;
-}
-
-/* The row for a block. Only what all ranks share decides: the bytes to each peer, and the
- * scratch they agreed on. NULL: the library's own routine. */
-static const struct atall_row *atall_choose_row(const struct atall_state *state, size_t block_bytes)
-{
-    const struct atall_row *row = state->row;
-    while (block_bytes > row->most)
-        row++;
-    if (atall_spares_scratch(&state->place, row) || atall_has_scratch(state, row, block_bytes))
-        return row;
-    return NULL;
-}
-
-/* Whether a datatype is predefined; MPI 4 may not be asked in int about what has larger counts. */
-static int atall_is_predefined(MPI_Datatype type, bool *predefined)
-{
-    int combiner, integers, addresses, types;
-#if MPI_VERSION >= 4
-    if (ATALL_IS_MPI_4) {
-        MPI_Count some[4];
-        ATALL_TRY(PMPI_Type_get_envelope_c(type, &some[0], &some[1], &some[2], &some[3],
-                                           &combiner));
-        *predefined = combiner == MPI_COMBINER_NAMED;
-        return MPI_SUCCESS;
-    }
-#endif
-    ATALL_TRY(PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner));
-    *predefined = combiner == MPI_COMBINER_NAMED;
-    return MPI_SUCCESS;
-}
-
-/* Look at a datatype. What is plain is predefined, and known again by its handle. */
-static int atall_look_at(struct atall_state *state, MPI_Datatype type, struct atall_type *seen)
-{
-    MPI_Aint bound;
-    *seen = state->seen;
-    if (type == seen->type)
-        return MPI_SUCCESS;
-    seen->type = type;
-    ATALL_TRY(PMPI_Type_size_x(type, &seen->size));
-    ATALL_TRY(PMPI_Type_get_extent(type, &bound, &seen->extent));
-    ATALL_TRY(atall_is_predefined(type, &seen->plain));
-    seen->plain = seen->plain && seen->size == seen->extent;
-    if (seen->plain)
-        state->seen = *seen;
-    return MPI_SUCCESS;
-}
-
-/* The ranking that a row asks for; NULL: ranks as they are, and where hosts are not known. */
-static const int *atall_choose_ranking(const struct atall_state *state,
-                                       const struct atall_values *values)
-{
-    if (values->ranking == ATALL_RANKING_INDEX || !state->place.on_tree)
-        return NULL;
-    return state->rankings +
-           (values->ranking == ATALL_RANKING_SWITCH ? 0 : state->place.ranks);
-}
-
-/* ---- a call between hosts ---------------------------------------------------------------- */
-
-/* Give each leader of the host the blocks that it takes, and take as a leader those of the others:
- * for each rank of the host, each host, each rank there that we serve. */
-static int atall_hand_over(const struct atall_state *state, const struct atall_call *call,
-                           int leaders, char *out, char *taken)
-{
-    const struct atall_hosts *hosts = &state->hosts;
-    const int each = state->place.each, share = atall_share(&state->place, leaders);
-    const int *here = hosts->member + hosts->host * each;
-    const size_t n = call->block_bytes, packet = state->place.hosts * share * n;
-    int posted = 0;
-
-    for (int i = 0; hosts->place < leaders && i < each; i++)
-        if (i != hosts->place)
-            ATALL_TRY(PMPI_Irecv(taken + i * packet, (int)packet, MPI_BYTE, here[i],
-                                 ATALL_TAG_HOST, call->comm, &call->requests[posted++]));
-    for (int leader = 0; leader < leaders; leader++) {
-        bool is_ours = leader == hosts->place;
-        char *packed = is_ours ? taken + leader * packet : out + leader * packet;
-        for (int i = 0; i < state->place.hosts * share; i++) {
-            int to = leader + i % share * leaders;
-            if (to < each)
-                ATALL_TRY(
-                    atall_pack(call, hosts->member[i / share * each + to], packed + i * n));
-            else
-                memset(packed + i * n, 0, n); /* the last leaders serve fewer */
-        }
-        if (!is_ours)
-            ATALL_TRY(PMPI_Isend(packed, (int)packet, MPI_BYTE, here[leader], ATALL_TAG_HOST,
-                                 call->comm, &call->requests[posted++]));
-    }
-    return PMPI_Waitall(posted, call->requests, MPI_STATUSES_IGNORE);
-}
-
-/* Give each rank that we serve what came for it, and take our own from our leader: a block of each
- * rank, host after host. */
-static int atall_hand_out(const struct atall_state *state, const struct atall_call *call,
-                          int leaders, const char *sorted, char *taken)
-{
-    const struct atall_hosts *hosts = &state->hosts;
-    const int each = state->place.each, p = call->ranks;
-    const int *here = hosts->member + hosts->host * each;
-    const size_t n = call->block_bytes, row = p * n;
-    const char *mine = hosts->place < leaders ? sorted : taken;
-    int posted = 0;
-
-    if (hosts->place >= leaders)
-        ATALL_TRY(PMPI_Irecv(taken, (int)row, MPI_BYTE, here[hosts->place % leaders],
-                             ATALL_TAG_HOST, call->comm, &call->requests[posted++]));
-    for (int to = hosts->place + leaders; hosts->place < leaders && to < each; to += leaders)
-        ATALL_TRY(PMPI_Isend(sorted + to / leaders * row, (int)row, MPI_BYTE, here[to],
-                             ATALL_TAG_HOST, call->comm, &call->requests[posted++]));
-    ATALL_TRY(PMPI_Waitall(posted, call->requests, MPI_STATUSES_IGNORE));
-    for (int i = 0; i < p; i++)
-        ATALL_TRY(atall_unpack(call, mine + i * n, hosts->member[i]));
-    return MPI_SUCCESS;
-}
-
-static int atall_run(struct atall_state *state, const struct atall_row *row, const void *sendbuf,
-                     int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-                     MPI_Datatype recvtype, size_t block_bytes);
-
-/* Run a row's algorithm between hosts. */
-static int atall_run_by_hosts(const struct atall_state *state, const struct atall_row *row,
-                              const struct atall_call *call)
-{
-    const int each = state->place.each, count = state->place.hosts, p = call->ranks;
-    const int leaders = row->values.leaders < each ? row->values.leaders : each;
-    const int share = atall_share(&state->place, leaders);
-    const size_t n = call->block_bytes, part = share * n, packet = count * part;
-    const size_t bytes = atall_host_block(&state->place, &row->values, n);
-    char *out = state->scratch, *one = out + leaders * packet, *other = one + each * packet;
-    struct atall_state across = *state->hosts.across;
-    struct atall_row between = *row;
-
-    ATALL_TRY(atall_hand_over(state, call, leaders, out, one));
-    if (state->hosts.place < leaders) {
-        size_t used = atall_host_scratch(&state->place, &row->values, n);
-        across.scratch = state->scratch + used;
-        across.scratch_bytes = state->scratch_bytes - used;
-        between.values.leaders = 0;
-        for (int i = 0; i < p; i++) /* from source and host to host and source */
-            memcpy(other + i * part, one + (i % each * count + i / each) * part, part);
-        ATALL_TRY(atall_run(&across, &between, other, (int)bytes, MPI_BYTE, one, (int)bytes,
-                            MPI_BYTE, bytes));
-        for (int i = 0; i < p * share; i++) /* from source and target to target and source */
-            memcpy(other + (i % share * p + i / share) * n, one + i * n, n);
-    }
-    return atall_hand_out(state, call, leaders, other, out);
-}
-
-/* Run one row's algorithm on the user's arguments. */
-static int atall_run(struct atall_state *state, const struct atall_row *row, const void *sendbuf,
-                     int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-                     MPI_Datatype recvtype, size_t block_bytes)
-{
-    struct atall_type send, recv;
-    const int *ranking = atall_choose_ranking(state, &row->values);
-    ATALL_TRY(atall_look_at(state, sendtype, &send));
-    ATALL_TRY(atall_look_at(state, recvtype, &recv));
-    const struct atall_call call = {
-        .sendbuf = (const char *)sendbuf,
-        .recvbuf = (char *)recvbuf,
-        .sendcount = sendcount,
-        .recvcount = recvcount,
-        .sendtype = sendtype,
-        .recvtype = recvtype,
-        .send_stride = sendcount * send.extent,
-        .recv_stride = recvcount * recv.extent,
-        .send_plain = send.plain,
-        .recv_plain = recv.plain,
-        .block_bytes = block_bytes,
-        .comm = state->comm,
-        .rank = state->rank,
-        .ranks = state->place.ranks,
-        .ranking = ranking,
-        .number = ranking ? ranking[2 * state->place.ranks + state->rank] : state->rank,
-        .requests = state->requests,
-        .scratch = state->scratch,
-        .has_scratch = atall_has_scratch(state, row, block_bytes),
-        .schedule = &state->schedule,
-        .values = row->values,
-    };
-    if (atall_is_led(&state->place, &row->values))
-        return atall_run_by_hosts(state, row, &call);
-    return atall_bodies[row->body].run(&call);
-}
-
-/* How a call is served: by a row of a communicator's table, or by the library, and why. */
-struct atall_choice {
-    struct atall_state *state;
-    const struct atall_row *row;
-    const char *why;
-    size_t block_bytes;
-    bool disagrees; /* what is sent to each peer and what arrives are not as many bytes */
-    bool is_raised; /* the user's error handler knows already */
-};
-
-/* What is no type, or is not committed, is an error on the communicator if MPI_Pack finds it;
- * functions that only ask about types would raise it on MPI_COMM_WORLD. */
-static int atall_check_type(MPI_Datatype type, MPI_Comm comm)
-{
-    char nothing = 0;
-    int position = 0;
-    return PMPI_Pack(&nothing, 0, type, &nothing, 0, &position, comm);
-}
-
-/* Whether a buffer cannot be what the library takes, which has the error to raise then: MPI_BOTTOM
- * needs a type with addresses in it. */
-static bool atall_is_wrong_buffer(const void *buffer, MPI_Datatype type, MPI_Comm comm)
-{
-    bool predefined = true;
-    return buffer == NULL && (atall_check_type(type, comm) != MPI_SUCCESS ||
-                              atall_is_predefined(type, &predefined) != MPI_SUCCESS || predefined);
-}
-
-/* Whether arguments are such that tuned code can serve them. Erroneous ones are not, nor is what
- * carries no data; where the program is correct all ranks say the same. */
-static bool atall_takes(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
-                        const void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
-{
-    if (comm == MPI_COMM_NULL || recvcount <= 0 || recvtype == MPI_DATATYPE_NULL ||
-        recvbuf == MPI_IN_PLACE || atall_is_wrong_buffer(recvbuf, recvtype, comm))
-        return false;
-    if (sendbuf == MPI_IN_PLACE)
-        return true;
-    return sendcount >= 0 && sendtype != MPI_DATATYPE_NULL &&
-           (sendcount == 0 || !atall_is_wrong_buffer(sendbuf, sendtype, comm)) &&
-           !(sendbuf == recvbuf && sendcount == recvcount && sendtype == recvtype);
-}
-
-/* Obtain room for a copy of all blocks; false on all ranks if some rank cannot. */
-static int atall_obtain_copy(struct atall_state *state, size_t bytes, bool *obtained)
-{
-    int have = 1;
-    *obtained = bytes <= state->copy_bytes;
-    if (*obtained || bytes > ATALL_SCRATCH_MOST)
-        return MPI_SUCCESS;
-    free(state->copy);
-    state->copy = (char *)malloc(bytes);
-    have = state->copy != NULL;
-    ATALL_TRY(PMPI_Allreduce(MPI_IN_PLACE, &have, 1, MPI_INT, MPI_MIN, state->comm));
-    *obtained = have;
-    state->copy_bytes = have ? bytes : 0;
-    return MPI_SUCCESS;
-}
-
-/* Copy what is sent in place as contiguous bytes, from which it is sent then. */
-static int atall_copy_in_place(struct atall_state *state, const char *buffer, int count,
-                               MPI_Datatype type, size_t block_bytes)
-{
-    struct atall_type seen;
-    ATALL_TRY(atall_look_at(state, type, &seen));
-    if (seen.plain) {
-        memcpy(state->copy, buffer, state->place.ranks * block_bytes);
-        return MPI_SUCCESS;
-    }
-    for (int to = 0; to < state->place.ranks; to++) {
-        int position = 0;
-        ATALL_TRY(PMPI_Pack(buffer + to * count * seen.extent, count, type,
-                            state->copy + to * block_bytes, (int)block_bytes, &position,
-                            state->comm));
-    }
-    return MPI_SUCCESS;
-}
-
-/* The size of a type that may be wrong. */
-static int atall_size_of(MPI_Datatype type, MPI_Comm comm, struct atall_choice *choice, size_t *size)
-{
-    MPI_Count bytes;
-    int err;
-    if (choice->state && type == choice->state->seen.type) {
-        *size = (size_t)choice->state->seen.size;
-        return MPI_SUCCESS;
-    }
-    err = atall_check_type(type, comm);
-    choice->is_raised = err != MPI_SUCCESS;
-    ATALL_TRY(err);
-    ATALL_TRY(PMPI_Type_size_x(type, &bytes));
-    *size = (size_t)bytes;
-    return MPI_SUCCESS;
-}
-
-/* Choose for arguments that tuned code takes. */
-static int atall_choose(struct atall_process *process, struct atall_choice *choice, bool in_place,
-                        int sendcount, MPI_Datatype sendtype, int recvcount, MPI_Datatype recvtype,
-                        MPI_Comm comm)
-{
-    size_t size, sent;
-    int found;
-    bool obtained = true;
-    ATALL_TRY(PMPI_Comm_get_attr(comm, process->key, &choice->state, &found));
-    if (!found)
-        choice->state = NULL;
-    ATALL_TRY(atall_size_of(recvtype, comm, choice, &size));
-    choice->block_bytes = (size_t)recvcount * size;
-    if (!in_place && (sendtype != recvtype || sendcount != recvcount)) {
-        ATALL_TRY(atall_size_of(sendtype, comm, choice, &sent));
-        choice->disagrees = (size_t)sendcount * sent != choice->block_bytes;
-    }
-    if (size == 0)
-        return MPI_SUCCESS; /* not a first use: other ranks may have seen so by their counts */
-    if (!found)
-        ATALL_TRY(atall_make_state(process, comm, &choice->state));
-    choice->why = choice->state->unserved;
-    if (choice->why)
-        return MPI_SUCCESS;
-    choice->row = atall_choose_row(choice->state, choice->block_bytes);
-    choice->why = "blocks too large for the scratch";
-    if (!in_place || !choice->row)
-        return MPI_SUCCESS;
-    choice->why = "in place";
-    if (choice->row->body != ATALL_NATIVE)
-        ATALL_TRY(atall_obtain_copy(choice->state,
-                                    (size_t)choice->state->place.ranks * choice->block_bytes,
-                                    &obtained));
-    if (!obtained || choice->row->body == ATALL_NATIVE)
-        choice->row = NULL;
-    return MPI_SUCCESS;
-}
-
-/* Take part in a call of which this rank sends more to each peer, or less, than arrives: others wait
- * for it. Each gets what both buffers have of its block, and the rest is zero. */
-static int atall_serve_in_part(const struct atall_choice *choice, const char *sendbuf,
-                               int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-                               MPI_Datatype recvtype)
-{
-    const size_t n = choice->block_bytes, p = (size_t)choice->state->place.ranks;
-    struct atall_type send;
-    ATALL_TRY(atall_look_at(choice->state, sendtype, &send));
-    const size_t most = send.size > 0 ? n / (size_t)send.size : 0;
-    const int whole = most < (size_t)sendcount ? (int)most : sendcount;
-    char *blocks = n <= INT_MAX ? (char *)calloc(p, n) : NULL;
-    int err = blocks ? MPI_SUCCESS : MPI_ERR_NO_MEM;
-    for (size_t to = 0; err == MPI_SUCCESS && to < p; to++) {
-        int position = 0;
-        err = PMPI_Pack(sendbuf + (MPI_Aint)to * sendcount * send.extent, whole, sendtype,
-                        blocks + to * n, (int)n, &position, choice->state->comm);
-    }
-    if (err == MPI_SUCCESS)
-        err = atall_run(choice->state, choice->row, blocks, (int)n, MPI_BYTE, recvbuf, recvcount,
-                        recvtype, n);
-    free(blocks);
-    return err == MPI_SUCCESS ? MPI_ERR_TRUNCATE : err;
-}
-
-/* Serve a call as it was chosen to. */
-static int atall_serve(const struct atall_choice *choice, const void *sendbuf, int sendcount,
-                       MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype)
-{
-    if (choice->disagrees)
-        return atall_serve_in_part(choice, (const char *)sendbuf, sendcount, sendtype, recvbuf,
-                                   recvcount, recvtype);
-    if (sendbuf == MPI_IN_PLACE) {
-        ATALL_TRY(atall_copy_in_place(choice->state, (const char *)recvbuf, recvcount, recvtype,
-                                      choice->block_bytes));
-        sendbuf = choice->state->copy;
-        sendcount = (int)choice->block_bytes;
-        sendtype = MPI_BYTE;
-    }
-    return atall_run(choice->state, choice->row, sendbuf, sendcount, sendtype, recvbuf, recvcount,
-                     recvtype, choice->block_bytes);
-}
-
-/* Count a call, if that is wanted. */
-static void atall_count(struct atall_process *process, const struct atall_choice *choice,
-                        MPI_Comm comm, double begin)
-{
-    int ranks = 0;
-    if (!process || !process->stats || comm == MPI_COMM_NULL)
-        return;
-    PMPI_Comm_size(comm, &ranks);
-    atall_count_call(process, ranks, choice->block_bytes,
-                     choice->row ? choice->row->label : choice->why, PMPI_Wtime() - begin);
-}
-
-int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                   int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
-{
-    struct atall_process *process = NULL;
-    struct atall_choice choice = { .why = "no data, or erroneous" };
-    int err = atall_get_process(&process);
-    double begin = process && process->stats ? PMPI_Wtime() : 0.0;
-
-    if (err == MPI_SUCCESS && process &&
-        atall_takes(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm))
-        err = atall_choose(process, &choice, sendbuf == MPI_IN_PLACE, sendcount, sendtype,
-                           recvcount, recvtype, comm);
-    if (err == MPI_SUCCESS && choice.row)
-        err = atall_serve(&choice, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype);
-    else if (err == MPI_SUCCESS) {
-        err = atall_library(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-        atall_count(process, &choice, comm, begin);
-        return err; /* the library has raised it */
-    }
-    if (err != MPI_SUCCESS && !choice.is_raised)
-        PMPI_Comm_call_errhandler(comm, err);
-    atall_count(process, &choice, comm, begin);
-    return err;
-}
-
 #if MPI_VERSION >= 4
 /* So many elements as one of a larger type. */
 static int atall_bundle(MPI_Count count, MPI_Datatype type, MPI_Datatype *bundle)
@@ -2780,8 +2803,8 @@ int ATALL_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype send
 #if defined ATALL_OVERRIDE || defined ATALL_WRAP
 /* ---- the same under the names that a program calls --------------------------------------- */
 
-/* A definition of NAME with MPI_Alltoall's arguments and counts of a type; a profiler that is linked
- * with the program may define it, too. */
+/* A definition of NAME with MPI_Alltoall's arguments and counts of a type; a profiler that is
+ * linked with the program may define it, too. */
 #define ATALL_DEFINE(NAME, COUNT, OURS)                                                            \
     __attribute__((weak)) int NAME(const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype,    \
                                    void *recvbuf, COUNT recvcount, MPI_Datatype recvtype,          \
