@@ -15,7 +15,7 @@ from hypothesis import settings
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from search.catalogue.algorithm import Catalogue  # noqa: E402
+from search.catalogue.catalogue import Catalogue  # noqa: E402
 from search.cli.workplace import GENERIC  # noqa: E402
 from search.cluster.topology_file import parse_conf  # noqa: E402
 from search.decide.decision import Decision, hashed_tree, read_decision  # noqa: E402

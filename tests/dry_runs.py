@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from search.catalogue.algorithm import Catalogue, Variant
+from search.catalogue.algorithm import Variant
+from search.catalogue.catalogue import Catalogue
 from search.cli.workplace import GENERIC
 from search.cluster.topology_file import parse_conf
 from search.decide.decision import hashed_tree, read_decision

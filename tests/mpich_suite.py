@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from search.catalogue.algorithm import Catalogue
+from search.catalogue.catalogue import Catalogue
 from search.cli.workplace import GENERIC
 from search.cluster.topology_file import parse_conf
 from search.decide.decision import Cutoff, DecisionTable, hashed_tree, read_decision

@@ -1,6 +1,7 @@
 import pytest
 
-from search.catalogue.algorithm import COST_TERMS, Catalogue
+from search.catalogue.algorithm import COST_TERMS
+from search.catalogue.catalogue import Catalogue
 from search.catalogue.expression import as_c, evaluate
 from search.errors import UserError
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.catalogue.algorithm import Catalogue, Variant
+from search.catalogue.algorithm import Variant
+from search.catalogue.catalogue import Catalogue
 from search.cluster.topology_file import parse_conf
 from search.decide.decision import Cutoff, Decision, DecisionTable, hashed_tree
 from search.emit.emission import comment, emit_c, emit_h, literal, symbol

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from search.catalogue.algorithm import Catalogue
+from search.catalogue.catalogue import Catalogue
 from search.cli.configured import make_cluster
 from search.cli.options import parser
 from search.cluster.backends import backend_of

@@ -221,7 +221,7 @@ def across_rows(libraries):
 
 def main(compilers):
     """Print the tables."""
-    from search.catalogue.algorithm import Catalogue
+    from search.catalogue.catalogue import Catalogue
     from search.cli.workplace import GENERIC
     from search.decide.decision import read_decision
     from search.emit.emission import emit_c, emit_h

@@ -19,7 +19,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from search.catalogue.algorithm import Algorithm, Body, Enumerated, Number, Variant
+from search.catalogue.algorithm import Algorithm, Body, Variant
+from search.catalogue.parameter import Enumerated, Number
 from search.cluster.job import Job, JobLost
 from search.errors import EnvironmentFailure
 from search.model.magpie import shape

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
-from search.catalogue.algorithm import Catalogue, Variant
+from search.catalogue.algorithm import Variant
+from search.catalogue.catalogue import Catalogue
 from search.results.cell import Cell, cells_of
 from search.results.journal import Place, Record
 from search.sizes import size_text

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from search.catalogue.algorithm import Catalogue
+from search.catalogue.catalogue import Catalogue
 from search.cli.configured import read_cluster
 from search.cli.settings import Settings
 from search.cli.workplace import Workplace, build_job

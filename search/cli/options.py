@@ -13,7 +13,7 @@ from types import ModuleType
 
 from rich.console import Console
 
-from search.catalogue.algorithm import Catalogue
+from search.catalogue.catalogue import Catalogue
 from search.cli import verbs
 from search.cli.desk import Desk
 from search.cli.workplace import Workplace

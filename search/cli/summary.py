@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from search.analysis.bench import geometric_mean, ratio_text
-from search.catalogue.algorithm import Catalogue
+from search.catalogue.catalogue import Catalogue
 from search.cli.tuning import Tuned
 from search.cluster.backends import backend_of
 from search.cluster.hosts import Cluster

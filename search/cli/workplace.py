@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from search.catalogue.algorithm import Catalogue
+from search.catalogue.catalogue import Catalogue
 from search.cli.configured import read_cluster
 from search.cli.settings import Settings
 from search.cluster.hosts import Cluster

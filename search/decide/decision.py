@@ -9,7 +9,8 @@ from typing import Any
 
 import tomli_w
 
-from search.catalogue.algorithm import Catalogue, Variant
+from search.catalogue.algorithm import Variant
+from search.catalogue.catalogue import Catalogue
 from search.cluster.hostlist import name_hash
 from search.cluster.topology import MOST_CAPACITY, Topology, flatten
 from search.errors import UserError

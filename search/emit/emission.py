@@ -17,17 +17,11 @@ from typing import Any, NoReturn
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from search.catalogue.algorithm import (
-    SCRATCH_BLOCK,
-    SCRATCH_MOST,
-    Algorithm,
-    Body,
-    Catalogue,
-    Number,
-    Variant,
-    front_matter,
-)
+from search.catalogue.algorithm import SCRATCH_BLOCK, SCRATCH_MOST, Algorithm, Body, Variant
+from search.catalogue.catalogue import Catalogue
 from search.catalogue.expression import as_c
+from search.catalogue.front_matter import front_matter
+from search.catalogue.parameter import Number
 from search.decide.decision import Cutoff, Decision, TreeNode
 from search.errors import UserError
 

@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from search.catalogue.algorithm import Catalogue
+from search.catalogue.catalogue import Catalogue
 from search.cli.summary import catalogue_page
 from search.cli.workplace import GENERIC
 from search.decide.decision import read_decision
