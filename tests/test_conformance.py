@@ -197,7 +197,10 @@ FIRST = ["-genv", "CONFORMANCE_FIRST", "1"]
 MUTANTS = {
     "swaps blocks": ("call->sendbuf + to * call", "call->sendbuf + (to ^ (to < 2)) * call"),
     "addresses by size": ("recvcount * recv.extent", "(MPI_Aint)block_bytes"),
-    "uses the wrong extent": ("sendcount * send.extent", "sendcount * recv.extent"),
+    "uses the wrong extent": (
+        ".send_stride = sendcount * send.extent",
+        ".send_stride = sendcount * recv.extent",
+    ),
     "skips the last step": (
         "for (int step = 1; step < p; step++)",
         "for (int step = 1; step < p - (p > 2); step++)",
