@@ -197,7 +197,7 @@ static struct counted run(const struct atall_row *row, const struct atall_draft 
 {
     const struct atall_body *body = &atall_bodies[row->body];
     struct atall_schedule schedule = { 0 };
-    size_t memory = body->memory ? body->memory((size_t)p, n, &row->values) : 0;
+    size_t memory = body->scratch ? body->scratch((size_t)p, n, &row->values) : 0;
     char *out = (char *)obtain(p * n), *in = (char *)obtain(p * n);
     if (!atall_make_schedule(draft, rank, &schedule))
         abort();

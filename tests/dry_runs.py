@@ -56,7 +56,7 @@ def dry_run(program: Path, ranks: int, variants: Sequence[Variant]) -> list[Coun
 
 def sending(catalogue: Catalogue, ranks: int) -> list[Variant]:
     """The variants whose messages can be seen."""
-    every = catalogue.variants(ranks, record=True)
+    every = catalogue.variants(ranks, legacy=True)
     return [variant for variant in every if variant.body.algorithm.name != "native"]
 
 

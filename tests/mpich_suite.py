@@ -197,7 +197,7 @@ def compare(
     ours = library(tools, folder / "library", catalogue)
     waiting = waiting_ranks(tools, folder / "library" / "libblocking.so")
     bodies = {
-        variant.body: variant.label for variant in catalogue.variants(MOST_RANKS, record=True)
+        variant.body: variant.label for variant in catalogue.variants(MOST_RANKS, legacy=True)
     }
     runs, different = 0, []
     for case in cases(source, folder):

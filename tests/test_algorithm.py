@@ -10,7 +10,7 @@ MATTER = '{#\nname = "%s"\ntitle = "t"\ncite = "c"\ncost = "p"\n%s#}\n'
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 7, 8, 16, 33])
 def test_labels_and_variants_are_one_to_one(catalogue, ranks):
-    variants = catalogue.variants(ranks, record=True)
+    variants = catalogue.variants(ranks, legacy=True)
     labels = [variant.label for variant in variants]
     assert len(set(labels)) == len(labels)
     assert [catalogue.variant(label) for label in labels] == variants
@@ -18,8 +18,8 @@ def test_labels_and_variants_are_one_to_one(catalogue, ranks):
 
 
 def test_needs_keep_variants_out(catalogue):
-    assert not [v for v in catalogue.variants(6) if "power_of_two" in v.needs]
-    assert [v for v in catalogue.variants(8) if v.needs == ("power_of_two",)]
+    assert not [v for v in catalogue.variants(6) if "power_of_two" in v.requires]
+    assert [v for v in catalogue.variants(8) if v.requires == ("power_of_two",)]
 
 
 def test_numbers_range_from_least_to_most(catalogue):
@@ -57,7 +57,7 @@ def test_what_a_shorter_label_means_too_is_not_searched(catalogue):
 def test_what_is_kept_for_the_record_is_not_searched(catalogue):
     kept = "bruck(posts=in_turn,radix=2)"
     assert kept not in {v.label for v in catalogue.variants(8)}
-    assert kept in {v.label for v in catalogue.variants(8, record=True)}
+    assert kept in {v.label for v in catalogue.variants(8, legacy=True)}
     assert kept not in {v.label for v in catalogue.variant("bruck(radix=2)").near(8)}
 
 
@@ -107,7 +107,7 @@ def test_only_keeps_native(catalogue):
         ("int x;", "front matter"),
         (MATTER % ("other", ""), "not the file's"),
         ('{#\nname = "a"\n#}', "lacks"),
-        (MATTER % ("a", 'needs = ["luck"]\n'), "luck"),
+        (MATTER % ("a", 'requires = ["luck"]\n'), "luck"),
         ("{#\nname = \n#}", "a.c.j2"),
     ],
 )

@@ -77,14 +77,14 @@ def labels_for(catalogue, ranks, every=False):
     """Variants, and some labels with more in them; ``every`` with each optional parameter, too."""
     return MORE + [
         variant.label
-        for variant in catalogue.variants(ranks, record=True)
+        for variant in catalogue.variants(ranks, legacy=True)
         if every or variant in (variant.plain, in_mesh(variant.plain))
     ]
 
 
 def one_of_each(catalogue, ranks):
     """The plain variants of each body with the least numbers, and some labels with more."""
-    first = {v.body.label: v.label for v in reversed(catalogue.variants(ranks, record=True))}
+    first = {v.body.label: v.label for v in reversed(catalogue.variants(ranks, legacy=True))}
     return [*first.values(), *MORE]
 
 
@@ -123,7 +123,7 @@ def test_every_variant_everywhere(tools, program, catalogue, patient, record_pro
     elif ranks <= 16:
         labels = one_of_each(catalogue, ranks)
     else:
-        labels = list({v.kind: v.label for v in catalogue.variants(ranks, record=True)}.values())
+        labels = list({v.kind: v.label for v in catalogue.variants(ranks, legacy=True)}.values())
     passed, failed, said = run(tools, program, ranks, labels, patient)
     assert failed == 0, said
     assert passed >= ranks * 10 * len(labels)

@@ -53,9 +53,11 @@ def test_a_body_sends_what_its_cost_says(catalogue, program, ranks):
     ]
     assert mine
     for variant, counted in zip(mine, dry_run(program, ranks, mine)):
-        one_way = variant.body.algorithm.one_way
-        messages = counted.both if one_way else max(counted.sent, counted.received)
-        found = counted.both_bytes if one_way else max(counted.sent_bytes, counted.received_bytes)
+        half_duplex = variant.body.algorithm.half_duplex
+        messages = counted.both if half_duplex else max(counted.sent, counted.received)
+        found = (
+            counted.both_bytes if half_duplex else max(counted.sent_bytes, counted.received_bytes)
+        )
         alpha, beta = claimed(variant, "alpha", ranks), claimed(variant, "beta", ranks)
         where = f"{variant.label} on {ranks} ranks: {counted}"
         if is_exact(variant, ranks):

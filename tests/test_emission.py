@@ -69,7 +69,7 @@ def test_no_warning_whoever_compiles(catalogue, generic, tools, tmp_path, compil
 def test_each_variant_alone_compiles_without_unused_helpers(catalogue, tools, tmp_path):
     (tmp_path / "alltoall.h").write_text(emit_h(TEMPLATES))
     alone = [
-        Variant(body, tuple((n.name, n.candidates(8)[0]) for n in body.numbers))
+        Variant(body, tuple((n.name, n.values(8)[0]) for n in body.numbers))
         for body in catalogue.bodies()
     ]
     for variant in [*alone, catalogue.variant("ring(sync=none,leaders=2)")]:

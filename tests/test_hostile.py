@@ -169,7 +169,9 @@ def test_what_templates_say_of_themselves_stays_a_comment(tools, generic, tmp_pa
     tools.run([tools.mpicc, *flags, str(tmp_path / "all.c")], "compiling")
 
 
-@pytest.mark.parametrize("field", ["name", "cost", "needs", "params", "values", "memory", "shared"])
+@pytest.mark.parametrize(
+    "field", ["name", "cost", "requires", "params", "values", "scratch", "shared"]
+)
 def test_what_templates_must_know_is_a_name_or_a_formula(catalogue, tmp_path, field):
     shutil.copytree(TEMPLATES, tmp_path / "templates")
     folder = tmp_path / "templates" / "alltoall"
@@ -186,9 +188,9 @@ def test_what_templates_must_know_is_a_name_or_a_formula(catalogue, tmp_path, fi
             fields["cost"] = quoted
         else:
             fields["more"] = {
-                "needs": f"needs = [{quoted}]",
+                "requires": f"requires = [{quoted}]",
                 "shared": f"shared = [{quoted}]",
-                "memory": f"memory = {quoted}",
+                "scratch": f"scratch = {quoted}",
                 "params": f'[params.{quoted}]\nvalues = ["a"]\nabout = "x"',
                 "values": f'[params.y]\nvalues = [{quoted}]\nabout = "x"',
             }[field]

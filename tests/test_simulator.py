@@ -186,7 +186,7 @@ def test_every_variant_ends_however_sends_wait_and_beats_no_limit(
     block = 3000
     for mode in ("immediate", "delivered", "rendezvous"):
         with Simulator(program, world(switches, slots, mode=mode, room=32768)) as simulator:
-            for variant in catalogue.variants(ranks, each=slots, record=True):
+            for variant in catalogue.variants(ranks, each=slots, legacy=True):
                 if variant.label == "native":
                     continue
                 sample = simulator.predict(variant, block)

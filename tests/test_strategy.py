@@ -379,7 +379,7 @@ def test_a_second_table_serves_where_needs_are_not_met(catalogue):
     ]
     tables = decide(cells_of(records, variants), lambda _: [1, 1024], variants[0])
     assert [t.cutoffs[0].variant.label for t in tables] == ["pair(sync=none)", "ring(sync=none)"]
-    assert not tables[1].needs
+    assert not tables[1].requires
 
 
 def test_who_loses_at_the_next_block_stands_on_the_brink(few):

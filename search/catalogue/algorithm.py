@@ -14,7 +14,7 @@ from typing import Any
 from search.catalogue.expression import evaluate
 from search.catalogue.parameter import Enumerated, Number
 
-NEEDS: dict[str, Callable[[int], bool]] = {
+REQUIREMENTS: dict[str, Callable[[int], bool]] = {
     "power_of_two": lambda ranks: ranks & (ranks - 1) == 0,
     "topology": lambda ranks: True,  # the cluster that is tuned has a tree
 }
@@ -38,27 +38,26 @@ class Algorithm:
     cite: str
     path: Path
     cost: str | Mapping[str, str]
-    needs: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
     keeps: tuple[str, ...] = ()
     """what its bodies use of that which is kept with a communicator: folders of templates"""
-    memory: str | None = None
-    memory_is_optional: bool = False
-    one_way: bool = False
+    scratch: str | None = None
+    scratch_is_optional: bool = False
+    half_duplex: bool = False
     """whether what a rank sends and what it receives take their turns, so that both cost"""
-    record: bool = False
-    """whether it is kept for the papers' record: it never won, and is not searched unless somebody
-    asks"""
+    legacy: bool = False
+    """whether it never won, and is kept because papers have it: searched only if asked for"""
     enumerated: tuple[Enumerated, ...] = ()
     numbers: tuple[Number, ...] = ()
 
     @property
     def simplicity(self) -> tuple[Any, ...]:
         """Sorts algorithms simplest first, the library's own before all."""
-        return self.name != "native", bool(self.needs), self.memory or "", self.name
+        return self.name != "native", bool(self.requires), self.scratch or "", self.name
 
     def serves(self, ranks: int) -> bool:
-        """Whether its needs are met by so many ranks."""
-        return all(NEEDS[need](ranks) for need in self.needs)
+        """Whether its requirements are met by so many ranks."""
+        return all(REQUIREMENTS[one](ranks) for one in self.requires)
 
     def bodies(self) -> list[Body]:
         """One body for each binding of the enumerated parameters."""
@@ -67,22 +66,20 @@ class Algorithm:
         return [Body(self, tuple(zip(names, values))) for values in choices]
 
     def variants(
-        self, ranks: int, each: int = 1, few: bool = False, record: bool = False
+        self, ranks: int, each: int = 1, few: bool = False, legacy: bool = False
     ) -> list[Variant]:
         """Every body with every candidate value of its numbers, if it serves so many ranks, each
         host having ``each``; but of its optional parameters only one at a time is not left out, and
-        what is kept for the record only with ``record``."""
+        what is legacy only with ``legacy``."""
         if not self.serves(ranks):
             return []
         found = []
         for body in self.bodies():
-            if body.is_record and not record:
+            if body.is_legacy and not legacy:
                 continue
             names = [number.name for number in body.numbers]
-            for values in itertools.product(
-                *(n.candidates(ranks, each, few) for n in body.numbers)
-            ):
-                changed = [n for n, v in zip(body.numbers, values) if n.optional and v != n.least]
+            for values in itertools.product(*(n.values(ranks, each, few) for n in body.numbers)):
+                changed = [n for n, v in zip(body.numbers, values) if n.optional and v != n.min]
                 variant = Variant(body, tuple(zip(names, values)))
                 if len(changed) + len(body.options) <= 1 and not variant.says_twice:
                     found.append(variant)
@@ -107,9 +104,9 @@ class Body:
         )
 
     @property
-    def memory(self) -> str | None:
+    def scratch(self) -> str | None:
         """The formula of its scratch, if it has all the parameters that the formula names."""
-        formula = self.algorithm.memory
+        formula = self.algorithm.scratch
         names = {"p", "n", *(number.name for number in self.numbers)}
         return formula if formula and set(re.findall(r"[a-z_]+", formula)) <= names else None
 
@@ -136,10 +133,10 @@ class Body:
         return tuple(item for item in self.binding if item[0] in must or item in self.options)
 
     @property
-    def is_record(self) -> bool:
-        """Whether it is kept for the papers' record."""
-        kept = {p.name: p.record for p in self.algorithm.enumerated}
-        return self.algorithm.record or any(v in kept[name] for name, v in self.binding)
+    def is_legacy(self) -> bool:
+        """Whether it never won, and is kept because papers have it."""
+        kept = {p.name: p.legacy for p in self.algorithm.enumerated}
+        return self.algorithm.legacy or any(v in kept[name] for name, v in self.binding)
 
     @property
     def label(self) -> str:
@@ -151,7 +148,7 @@ class Body:
             other
             for other in self.algorithm.bodies()
             if sum(a != b for a, b in zip(self.binding, other.binding)) == 1
-            and (self.is_record or not other.is_record)
+            and (self.is_legacy or not other.is_legacy)
         ]
 
     @property
@@ -172,13 +169,13 @@ class Variant:
         values = tuple(
             (name, numbers[name].text(value))
             for name, value in self.values
-            if not numbers[name].optional or value != numbers[name].least
+            if not numbers[name].optional or value != numbers[name].min
         )
         return make_label(self.body.algorithm.name, self.body.shown + values)
 
     @property
-    def needs(self) -> tuple[str, ...]:
-        return self.body.algorithm.needs
+    def requires(self) -> tuple[str, ...]:
+        return self.body.algorithm.requires
 
     @property
     def simplicity(self) -> tuple[Any, ...]:
@@ -191,13 +188,13 @@ class Variant:
         """Whether a communicator keeps the scratch that it needs for a block (bytes to each
         peer), ``each`` host having so many ranks."""
         values = dict(self.values)
-        memory, wanted, inner = self.body.memory, 0.0, block
+        memory, wanted, inner = self.body.scratch, 0.0, block
         leaders = min(values.get("leaders", 0), each)
         if leaders and each > 1:
             share = -(-each // leaders)
             wanted = (leaders + 2 * each) * (ranks // each) * share * block + 64
             ranks, inner = ranks // each, each * share * block
-        elif self.body.algorithm.memory_is_optional:
+        elif self.body.algorithm.scratch_is_optional:
             return True
         if memory:
             wanted += evaluate(memory, {"p": ranks, "n": inner, **values})
@@ -206,7 +203,7 @@ class Variant:
     @property
     def is_coarse(self) -> bool:
         """Whether its numbers are those that stand for all at first: the least ones."""
-        least = {number.name: number.least for number in self.body.numbers if not number.apart}
+        least = {number.name: number.min for number in self.body.numbers if not number.categorical}
         return all(value == least.get(name, value) for name, value in self.values)
 
     @property
@@ -221,7 +218,7 @@ class Variant:
     @property
     def plain(self) -> Variant:
         """The same with all optional parameters left out."""
-        optional = {number.name: number.least for number in self.body.numbers if number.optional}
+        optional = {number.name: number.min for number in self.body.numbers if number.optional}
         first = {p.name: p.values[0] for p in self.body.algorithm.enumerated if p.optional}
         binding = tuple((name, first.get(name, value)) for name, value in self.body.binding)
         values = tuple((name, optional.get(name, value)) for name, value in self.values)
@@ -254,23 +251,21 @@ class Variant:
             for place, (name, value) in enumerate(self.values)
             for step in numbers[name].near(value, ranks, each)
         ]
-        bodies = [
-            b for b in self.body.siblings() if all(n.candidates(ranks, each) for n in b.numbers)
-        ]
+        bodies = [b for b in self.body.siblings() if all(n.values(ranks, each) for n in b.numbers)]
         found = [*steps, *(self._in(body, ranks) for body in bodies)]
         return [variant for variant in found if not variant.says_twice]
 
     def _in(self, body: Body, ranks: int) -> Variant:
         """The same numbers in another body, as far as it has them; its first candidates else."""
         known = dict(self.values)
-        values = ((n.name, known.get(n.name, n.candidates(ranks)[0])) for n in body.numbers)
+        values = ((n.name, known.get(n.name, n.values(ranks)[0])) for n in body.numbers)
         return Variant(body, tuple(values))
 
     def named(self, name: str) -> str | None:
         """The value of a number with names, by its name; None if the variant has no such one."""
         value = dict(self.values).get(name)
         number = next((n for n in self.body.numbers if n.name == name), None)
-        return number.names[value] if number and number.names and value is not None else None
+        return number.labels[value] if number and number.labels and value is not None else None
 
 
 def make_label(name: str, binding: tuple[tuple[str, Any], ...]) -> str:

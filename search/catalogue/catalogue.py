@@ -28,7 +28,7 @@ class Catalogue:
         for algorithm in self.algorithms:
             for number in algorithm.numbers:
                 known = by_name.get(number.name)
-                if known is None or number.least < known.least:
+                if known is None or number.min < known.min:
                     by_name[number.name] = number
         return [by_name[name] for name in sorted(by_name)]
 
@@ -42,14 +42,13 @@ class Catalogue:
         only: tuple[str, ...] = (),
         few: bool = False,
         each: int = 1,
-        record: bool = False,
+        legacy: bool = False,
     ) -> list[Variant]:
         """All variants for so many ranks, ``each`` on a host; ``only`` names algorithms, native
         stays always.
 
         ``few``: of each number only the first two candidates, of one with names the first.
-        ``record``: what is kept for the record, too; that of algorithms that ``only`` names is
-        there anyway.
+        ``legacy``: what is legacy, too; that of algorithms that ``only`` names is there anyway.
         """
         known = {algorithm.name for algorithm in self.algorithms}
         for name in only:
@@ -59,7 +58,7 @@ class Catalogue:
             variant
             for algorithm in self.algorithms
             if not only or algorithm.name in (*only, "native")
-            for variant in algorithm.variants(ranks, each, few, record or algorithm.name in only)
+            for variant in algorithm.variants(ranks, each, few, legacy or algorithm.name in only)
         ]
 
     def variant(self, label: str) -> Variant:
@@ -82,11 +81,11 @@ class Catalogue:
 
 
 def _number(number: Number, given: Mapping[str, str], label: str) -> int:
-    text = given.get(number.name, number.text(number.least))
-    if number.names:
-        if text not in number.names:
-            raise UserError(f"{label!r}: {number.name} is one of {', '.join(number.names)}")
-        return number.names.index(text)
-    if not re.fullmatch(r"\d{1,9}", text) or int(text) < number.least:
-        raise UserError(f"{label!r}: {number.name} is a number from {number.least}")
+    text = given.get(number.name, number.text(number.min))
+    if number.labels:
+        if text not in number.labels:
+            raise UserError(f"{label!r}: {number.name} is one of {', '.join(number.labels)}")
+        return number.labels.index(text)
+    if not re.fullmatch(r"\d{1,9}", text) or int(text) < number.min:
+        raise UserError(f"{label!r}: {number.name} is a number from {number.min}")
     return int(text)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from search.catalogue.algorithm import NEEDS, Algorithm
+from search.catalogue.algorithm import REQUIREMENTS, Algorithm
 from search.catalogue.expression import as_c
 from search.catalogue.parameter import WALKS, Enumerated, Number
 from search.errors import UserError
@@ -21,14 +21,14 @@ def _known(name: str, names: Mapping[str, object]) -> str:
 
 
 def _read_number(name: str, matter: Mapping[str, Any]) -> Number:
-    words = tuple(matter.get("names", ()))
-    walk: Any = list(range(len(words))) if words else matter["walk"]
-    listed = isinstance(walk, list)
+    words = tuple(matter.get("labels", ()))
+    tried: Any = list(range(len(words))) if words else matter["candidates"]
+    listed = isinstance(tried, list)
     return Number(
         name,
-        0 if words else matter["least"],
-        matter.get("most") if listed else matter["most"],
-        tuple(walk) if listed else _known(walk, WALKS),
+        0 if words else matter["min"],
+        matter.get("max") if listed else matter["max"],
+        tuple(tried) if listed else _known(tried, WALKS),
         matter["about"],
         {
             key: tuple(value) if isinstance(value, list) else (value,)
@@ -36,7 +36,7 @@ def _read_number(name: str, matter: Mapping[str, Any]) -> Number:
         },
         words,
         bool(words) or matter.get("optional", False),
-        matter.get("apart", False),
+        matter.get("categorical", False),
         matter.get("unlike", ""),
         matter.get("keeps"),
     )
@@ -72,19 +72,19 @@ def read_algorithm(path: Path) -> Algorithm:
             cite=matter["cite"],
             path=path,
             cost=matter["cost"],
-            needs=tuple(_known(need, NEEDS) for need in matter.get("needs", [])),
+            requires=tuple(_known(one, REQUIREMENTS) for one in matter.get("requires", [])),
             keeps=tuple(matter.get("keeps", ())),
-            memory=matter.get("memory"),
-            memory_is_optional=matter.get("memory_is_optional", False),
-            one_way=matter.get("one_way", False),
-            record=matter.get("record", False),
+            scratch=matter.get("scratch"),
+            scratch_is_optional=matter.get("scratch_is_optional", False),
+            half_duplex=matter.get("half_duplex", False),
+            legacy=matter.get("legacy", False),
             enumerated=tuple(
                 Enumerated(
                     key,
                     tuple(p["values"]),
                     p["about"],
                     p.get("optional", False),
-                    tuple(p.get("record", ())),
+                    tuple(p.get("legacy", ())),
                 )
                 for key, p in parameters.items()
                 if "values" in p
@@ -104,11 +104,11 @@ def read_algorithm(path: Path) -> Algorithm:
 def _check_names(algorithm: Algorithm) -> None:
     """Labels and C are made of names; what scratch it needs must be a formula over numbers."""
     values = [value for p in algorithm.enumerated for value in p.values]
-    called = [name for number in algorithm.numbers for name in number.names]
+    called = [name for number in algorithm.numbers for name in number.labels]
     numbers = [number.name for number in algorithm.numbers]
     parameters = [parameter.name for parameter in algorithm.enumerated]
     for name in (algorithm.name, *parameters, *numbers, *values, *called):
         if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9_]{1,60}", name):
             raise UserError(f"{algorithm.path}: {str(name)[:80]!r} is not a name of a-z, 0-9 and _")
-    if algorithm.memory:
-        as_c(algorithm.memory, numbers)
+    if algorithm.scratch:
+        as_c(algorithm.scratch, numbers)

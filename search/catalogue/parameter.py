@@ -20,31 +20,30 @@ class Enumerated:
     about: str
     optional: bool = False
     """whether a label leaves out the first value"""
-    record: tuple[str, ...] = ()
-    """values that are kept for the papers' record: they never won, and are not searched unless
-    somebody asks"""
+    legacy: tuple[str, ...] = ()
+    """values that never won, kept because papers have them: searched only if asked for"""
 
 
 @dataclass(frozen=True)
 class Number:
-    """A parameter that a table's row passes: an integer from ``least``, where the enumerated
+    """A parameter that a table's row passes: an integer from ``min``, where the enumerated
     parameters are as in ``when`` (several values of one: any of them).
 
-    ``walk`` lists the values to try, or names a walk, from ``least`` to ``most(p, q)`` for p ranks,
-    q on each host; a list may have no most.
+    ``candidates`` lists the values to try, or names a walk through them, from ``min`` to ``max``,
+    a formula of p ranks, q on each host; a list may have no max.
     """
 
     name: str
-    least: int
-    most: str | None
-    walk: str | tuple[int, ...]
+    min: int
+    max: str | None
+    candidates: str | tuple[int, ...]
     about: str
     when: Mapping[str, tuple[str, ...]]
-    names: tuple[str, ...] = ()
-    """what its values 0, 1, ... are called in labels, if they have names"""
+    labels: tuple[str, ...] = ()
+    """what its values 0, 1, ... are called, if they have names"""
     optional: bool = False
-    """whether a label leaves out the least value; so it does where values have names"""
-    apart: bool = False
+    """whether a label leaves out the smallest value; so it does where values have names"""
+    categorical: bool = False
     """whether its values are as unlike each other as algorithms are, and none stands for all"""
     unlike: str = ""
     """another number: where both are equal, leaving this one out means the same"""
@@ -53,45 +52,45 @@ class Number:
 
     def text(self, value: int) -> str:
         """A value as it stands in labels."""
-        return self.names[value] if self.names else str(value)
+        return self.labels[value] if self.labels else str(value)
 
     @property
     def range(self) -> str:
         """What it may be, for people."""
-        if self.names:
-            return ", ".join(self.names)
-        if isinstance(self.walk, str):
-            return f"{self.least} to {self.most}"
-        most = f" to {self.most}" if self.most else ""
-        return f"from {self.least}{most}, tried: {', '.join(map(str, self.walk))}"
+        if self.labels:
+            return ", ".join(self.labels)
+        if isinstance(self.candidates, str):
+            return f"{self.min} to {self.max}"
+        most = f" to {self.max}" if self.max else ""
+        return f"from {self.min}{most}, tried: {', '.join(map(str, self.candidates))}"
 
-    def candidates(self, ranks: int, each: int = 1, few: bool = False) -> list[int]:
+    def values(self, ranks: int, each: int = 1, few: bool = False) -> list[int]:
         """Values to try on so many ranks: those listed, or a walk and the largest; or a few."""
         if few:
-            return self.candidates(ranks, each)[: 1 if self.optional else 2]
-        if self.most is None:
-            return [int(value) for value in self.walk]
-        most = int(evaluate(self.most, {"p": ranks, "q": each}))
-        if not isinstance(self.walk, str):
-            return [value for value in self.walk if value <= max(most, self.least)]
+            return self.values(ranks, each)[: 1 if self.optional else 2]
+        if self.max is None:
+            return [int(value) for value in self.candidates]
+        most = int(evaluate(self.max, {"p": ranks, "q": each}))
+        if not isinstance(self.candidates, str):
+            return [value for value in self.candidates if value <= max(most, self.min)]
         values = []
-        value = self.least
+        value = self.min
         while value < most:
             values.append(value)
-            value = WALKS[self.walk](value)
-        return [*values, most] if most >= self.least else []
+            value = WALKS[self.candidates](value)
+        return [*values, most] if most >= self.min else []
 
     def near(self, value: int, ranks: int, each: int = 1) -> list[int]:
         """The candidates beside a value, and what is halfway to them on a walk; of a number with
         names, all others."""
-        candidates = self.candidates(ranks, each)
-        if self.names:
+        candidates = self.values(ranks, each)
+        if self.labels:
             return [other for other in candidates if other != value]
         beside = [
             *[other for other in candidates if other < value][-1:],
             *[other for other in candidates if other > value][:1],
         ]
-        if isinstance(self.walk, str):
+        if isinstance(self.candidates, str):
             halfway = [(value + other) // 2 for other in beside]
             beside += [v for v in halfway if v not in (value, *beside)]
         return sorted(beside)

@@ -46,7 +46,7 @@ def describe(cluster: Cluster) -> str:
 def list_catalogue(console: Console, catalogue: Catalogue) -> None:
     """Print every algorithm with its parameters, source and cost."""
     for algorithm in catalogue.algorithms:
-        needs = f" (needs {', '.join(algorithm.needs)})" if algorithm.needs else ""
+        needs = f" (requires {', '.join(algorithm.requires)})" if algorithm.requires else ""
         console.print(f"[bold]{algorithm.name}[/]: {algorithm.title}{needs}")
         for parameter in algorithm.enumerated:
             values = ", ".join(parameter.values)
@@ -59,8 +59,8 @@ def list_catalogue(console: Console, catalogue: Catalogue) -> None:
             )
         for body in algorithm.bodies():
             console.print(f"    cost of {body.label}: {body.cost}", markup=False)
-        if algorithm.memory:
-            console.print(f"    memory: {algorithm.memory} bytes")
+        if algorithm.scratch:
+            console.print(f"    scratch: {algorithm.scratch} bytes")
         console.print(f"    source: {algorithm.cite}", markup=False)
 
 
@@ -70,13 +70,13 @@ def catalogue_page(catalogue: Catalogue) -> str:
     for algorithm in catalogue.algorithms:
         title = algorithm.title[0].upper() + algorithm.title[1:]
         lines += ["", f"## {algorithm.name}", "", f"{title}.", "", f"- Source: {algorithm.cite}."]
-        if algorithm.needs:
-            lines.append(f"- Needs: {', '.join(algorithm.needs)}.")
-        if algorithm.record:
-            lines.append("- Kept for the record: searched only if `--only` names it.")
-        if algorithm.memory:
-            spares = ", without which it works, too" if algorithm.memory_is_optional else ""
-            lines.append(f"- Memory on each rank: `{algorithm.memory}` bytes{spares}.")
+        if algorithm.requires:
+            lines.append(f"- Requires: {', '.join(algorithm.requires)}.")
+        if algorithm.legacy:
+            lines.append("- Legacy: it never won; searched only if `--only` names it.")
+        if algorithm.scratch:
+            spares = ", without which it works, too" if algorithm.scratch_is_optional else ""
+            lines.append(f"- Scratch on each rank: `{algorithm.scratch}` bytes{spares}.")
         costs = {body.label: body.cost for body in algorithm.bodies()}
         if len(set(costs.values())) == 1:
             lines.append(f"- Cost: `{algorithm.bodies()[0].cost}`.")
@@ -86,11 +86,11 @@ def catalogue_page(catalogue: Catalogue) -> str:
             lines += ["", "| parameter | values | |", "|---|---|---|"]
         for one in algorithm.enumerated:
             first = f"[{one.values[0]}] " if one.optional else ""
-            kept = f" (for the record: {', '.join(one.record)})" if one.record else ""
+            kept = f" (legacy: {', '.join(one.legacy)})" if one.legacy else ""
             lines.append(f"| {one.name} | {first}{', '.join(one.values)}{kept} | {one.about} |")
         for number in algorithm.numbers:
             when = "".join(f" (if {k} is {' or '.join(v)})" for k, v in number.when.items())
-            first = f"[{number.text(number.least)}] " if number.optional else ""
+            first = f"[{number.text(number.min)}] " if number.optional else ""
             lines.append(f"| {number.name} | {first}{number.range}{when} | {number.about} |")
     return "\n".join(lines) + "\n"
 

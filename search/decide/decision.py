@@ -133,9 +133,9 @@ class DecisionTable:
     cutoffs: tuple[Cutoff, ...]
 
     @property
-    def needs(self) -> frozenset[str]:
+    def requires(self) -> frozenset[str]:
         """What its rows together need of a communicator."""
-        return frozenset(need for cutoff in self.cutoffs for need in cutoff.variant.needs)
+        return frozenset(one for cutoff in self.cutoffs for one in cutoff.variant.requires)
 
     def choice(self, block: int) -> Variant:
         """The variant that serves a block."""
@@ -201,7 +201,7 @@ class Decision:
                 raise UserError(f"{source}: tree: node {number} does not come after its parent")
             if not 1 <= node.capacity <= MOST_CAPACITY:
                 raise UserError(f"{source}: tree: node {number} has no capacity")
-        if not self.tables or self.tables[-1].needs:
+        if not self.tables or self.tables[-1].requires:
             raise UserError(
                 f"{source}: the last table serves every communicator: its rows must need nothing"
             )

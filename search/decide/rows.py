@@ -50,8 +50,8 @@ def decide(
         if is_disturbed:
             mine = [_doubted(cell, limit(ranks, cell.block)) for cell in mine]
         tables.append(decide_table(mine, sizes(ranks), native, limit, predicted))
-        if tables[-1].needs:
-            needless = [c.restricted([v for v in c.rounds if not v.needs]) for c in mine]
+        if tables[-1].requires:
+            needless = [c.restricted([v for v in c.rounds if not v.requires]) for c in mine]
             kept = [cell for cell in needless if cell.rounds]
             free.append(decide_table(kept, sizes(ranks), native, limit, predicted))
     return (*tables, *free)

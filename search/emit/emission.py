@@ -101,9 +101,9 @@ class _RenderedBody:
     symbol: Markup
     constant: Markup
     serves: Markup
-    memory: Markup | None
-    memory_symbol: Markup
-    memory_is_optional: Markup
+    scratch: Markup | None
+    scratch_symbol: Markup
+    scratch_is_optional: Markup
 
 
 @dataclass(frozen=True)
@@ -134,17 +134,17 @@ def _render_body(environment: Environment, body: Body) -> _RenderedBody:
     name = symbol(body.symbol)
     numbers = [number.name for number in body.numbers]
     text = template.render(_bound(body))
-    if len(algorithm.needs) > 1:
+    if len(algorithm.requires) > 1:
         raise UserError(f"{algorithm.name}: more than one need is not supported")
     return _RenderedBody(
         text=Markup(text.lstrip("\n")),
         label=literal(body.label),
         symbol=name,
         constant=symbol(body.symbol.upper()),
-        serves=symbol(SERVES[algorithm.needs[0]] if algorithm.needs else "NULL"),
-        memory=Markup(as_c(body.memory, numbers)) if body.memory else None,
-        memory_symbol=symbol(f"{body.symbol}_memory" if body.memory else "NULL"),
-        memory_is_optional=symbol("true" if algorithm.memory_is_optional else "false"),
+        serves=symbol(SERVES[algorithm.requires[0]] if algorithm.requires else "NULL"),
+        scratch=Markup(as_c(body.scratch, numbers)) if body.scratch else None,
+        scratch_symbol=symbol(f"{body.symbol}_bytes" if body.scratch else "NULL"),
+        scratch_is_optional=symbol("true" if algorithm.scratch_is_optional else "false"),
     )
 
 
@@ -191,15 +191,15 @@ def _names_in(text: str, but: str = "") -> list[str]:
 
 def _word(number: Number, value: int) -> Markup:
     """The enumerator of a named value."""
-    return symbol(f"ATALL_{number.name}_{number.names[value]}".upper())
+    return symbol(f"ATALL_{number.name}_{number.labels[value]}".upper())
 
 
 def _row(cutoff: Cutoff, numbers: Sequence[Number]) -> dict[str, Any]:
     values = {
-        name: _word(number, value) if number.names else value
+        name: _word(number, value) if number.labels else value
         for number in numbers
         for name, value in cutoff.variant.values
-        if name == number.name and not (number.optional and value == number.least)
+        if name == number.name and not (number.optional and value == number.min)
     }
     most = Markup("SIZE_MAX") if cutoff.most is None else cutoff.most
     return {
@@ -416,12 +416,14 @@ def _numbers(numbers: Sequence[Number]) -> dict[str, Any]:
             {
                 "name": symbol(number.name),
                 "quoted": literal(number.name),
-                "least": number.least,
+                "least": number.min,
                 "about": comment(number.about),
-                "list": literal("".join(f"{name}," for name in number.names))
-                if number.names
+                "list": literal("".join(f"{name}," for name in number.labels))
+                if number.labels
                 else Markup("NULL"),
-                "words": [{"constant": _word(number, value)} for value in range(len(number.names))],
+                "words": [
+                    {"constant": _word(number, value)} for value in range(len(number.labels))
+                ],
             }
             for number in numbers
         ]

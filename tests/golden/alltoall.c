@@ -387,7 +387,7 @@ static int atall_bruck(const struct atall_call *call)
     return MPI_SUCCESS;
 }
 
-static size_t atall_bruck_memory(size_t p, size_t n, const struct atall_values *values)
+static size_t atall_bruck_bytes(size_t p, size_t n, const struct atall_values *values)
 {
     (void)values;
     return 3 * p * n + 4 * p;
@@ -495,8 +495,8 @@ struct atall_body {
     int (*run)(const struct atall_call *call);
     bool (*serves)(const struct atall_state *state); /* NULL: any communicator */
     /* Bytes of scratch on p ranks for blocks of n; NULL: none. */
-    size_t (*memory)(size_t p, size_t n, const struct atall_values *values);
-    bool memory_is_optional; /* it works without, too */
+    size_t (*scratch)(size_t p, size_t n, const struct atall_values *values);
+    bool scratch_is_optional; /* it works without, too */
 };
 
 /* clang-format off */
@@ -504,7 +504,7 @@ static const struct atall_body atall_bodies[ATALL_BODIES] = {
     [ATALL_NATIVE] = { "native", atall_native, NULL, NULL, false },
     [ATALL_RING_NONE] = { "ring(sync=none)", atall_ring_none, NULL, NULL, false },
     [ATALL_SIMPLE_SCATTERED] = { "simple(order=scattered)", atall_simple_scattered, NULL, NULL, false },
-    [ATALL_BRUCK] = { "bruck", atall_bruck, NULL, atall_bruck_memory, false },
+    [ATALL_BRUCK] = { "bruck", atall_bruck, NULL, atall_bruck_bytes, false },
     [ATALL_PAIR_NONE] = { "pair(sync=none)", atall_pair_none, atall_power_of_two, NULL, false },
 };
 /* clang-format on */
@@ -515,7 +515,7 @@ static const struct atall_body atall_bodies[ATALL_BODIES] = {
 static size_t atall_wanted(const struct atall_state *state, const struct atall_row *row, size_t n)
 {
     const struct atall_body *body = &atall_bodies[row->body];
-    return body->memory ? body->memory((size_t)state->ranks, n, &row->values) : 0;
+    return body->scratch ? body->scratch((size_t)state->ranks, n, &row->values) : 0;
 }
 
 /* Whether the scratch that is kept is as much as a row wants for a block. */
@@ -530,7 +530,7 @@ static bool atall_has_scratch(const struct atall_state *state, const struct atal
 static bool atall_spares_scratch(const struct atall_state *state, const struct atall_row *row)
 {
     (void)state;
-    return atall_bodies[row->body].memory_is_optional;
+    return atall_bodies[row->body].scratch_is_optional;
 }
 
 /* The row for a block. Only what all ranks share decides: the bytes to each peer, and the
@@ -830,7 +830,7 @@ int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
 /* ---- what is kept with a communicator ---------------------------------------------------- */
 
 /* Which file this is: all ranks of a communicator must have the same. */
-enum { ATALL_FILE_MARK = 396845460 };
+enum { ATALL_FILE_MARK = 1020586623 };
 
 /* The same for people: atall-info finds it in every program and library with this file in it. */
 enum { ATALL_MARK = 10 };

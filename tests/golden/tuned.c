@@ -518,7 +518,7 @@ static int atall_bruck(const struct atall_call *call)
     return MPI_SUCCESS;
 }
 
-static size_t atall_bruck_memory(size_t p, size_t n, const struct atall_values *values)
+static size_t atall_bruck_bytes(size_t p, size_t n, const struct atall_values *values)
 {
     (void)values;
     return 3 * p * n + 4 * p;
@@ -601,7 +601,7 @@ static int atall_phased_sender(const struct atall_call *call)
     return atall_unpack_parts(call, &cut);
 }
 
-static size_t atall_phased_sender_memory(size_t p, size_t n, const struct atall_values *values)
+static size_t atall_phased_sender_bytes(size_t p, size_t n, const struct atall_values *values)
 {
     (void)values;
     return 2 * p * n * (values->segment > 0);
@@ -697,16 +697,16 @@ struct atall_body {
     int (*run)(const struct atall_call *call);
     bool (*serves)(const struct atall_state *state); /* NULL: any communicator */
     /* Bytes of scratch on p ranks for blocks of n; NULL: none. */
-    size_t (*memory)(size_t p, size_t n, const struct atall_values *values);
-    bool memory_is_optional; /* it works without, too */
+    size_t (*scratch)(size_t p, size_t n, const struct atall_values *values);
+    bool scratch_is_optional; /* it works without, too */
 };
 
 /* clang-format off */
 static const struct atall_body atall_bodies[ATALL_BODIES] = {
     [ATALL_NATIVE] = { "native", atall_native, NULL, NULL, false },
     [ATALL_RING_LIGHT] = { "ring(sync=light)", atall_ring_light, NULL, NULL, false },
-    [ATALL_BRUCK] = { "bruck", atall_bruck, NULL, atall_bruck_memory, false },
-    [ATALL_PHASED_SENDER] = { "phased(sync=sender)", atall_phased_sender, atall_on_tree, atall_phased_sender_memory, true },
+    [ATALL_BRUCK] = { "bruck", atall_bruck, NULL, atall_bruck_bytes, false },
+    [ATALL_PHASED_SENDER] = { "phased(sync=sender)", atall_phased_sender, atall_on_tree, atall_phased_sender_bytes, true },
 };
 /* clang-format on */
 
@@ -806,7 +806,7 @@ static size_t atall_leaders_wanted(const struct atall_state *state, const struct
     const struct atall_body *body = &atall_bodies[row->body];
     const size_t block = atall_host_block(hosts, &row->values, n);
     return atall_host_scratch(hosts, &row->values, n) +
-           (body->memory ? body->memory((size_t)hosts->hosts, block, &row->values) : 0);
+           (body->scratch ? body->scratch((size_t)hosts->hosts, block, &row->values) : 0);
 }
 
 static int atall_run(struct atall_state *state, const struct atall_row *row, const void *sendbuf,
@@ -848,7 +848,7 @@ static size_t atall_wanted(const struct atall_state *state, const struct atall_r
     const struct atall_body *body = &atall_bodies[row->body];
     if (atall_leaders_wrap(state, &row->values))
         return atall_leaders_wanted(state, row, n);
-    return body->memory ? body->memory((size_t)state->ranks, n, &row->values) : 0;
+    return body->scratch ? body->scratch((size_t)state->ranks, n, &row->values) : 0;
 }
 
 /* Whether the scratch that is kept is as much as a row wants for a block. */
@@ -865,7 +865,7 @@ static bool atall_spares_scratch(const struct atall_state *state, const struct a
     if (atall_leaders_wrap(state, &row->values))
         return false;
     (void)state;
-    return atall_bodies[row->body].memory_is_optional;
+    return atall_bodies[row->body].scratch_is_optional;
 }
 
 /* The row for a block. Only what all ranks share decides: the bytes to each peer, and the
@@ -1168,7 +1168,7 @@ int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
 /* ---- what is kept with a communicator ---------------------------------------------------- */
 
 /* Which file this is: all ranks of a communicator must have the same. */
-enum { ATALL_FILE_MARK = 381715607 };
+enum { ATALL_FILE_MARK = 742161361 };
 
 /* The same for people: atall-info finds it in every program and library with this file in it. */
 enum { ATALL_MARK = 10 };
