@@ -30,7 +30,7 @@ class HostsFailed(EnvironmentFailure):
 
 
 class TooNoisy(AtallError):
-    """Somebody else uses the cluster: no decision can rest on what is measured (exit code 3)."""
+    """There is interference: no decision can rest on what is measured (exit code 3)."""
 
     exit_code = 3
 

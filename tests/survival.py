@@ -136,6 +136,6 @@ def build_directory(place: Path, tools: Toolchain, tree: str = "") -> Path:
 
 
 def failures(place: Path) -> dict[str, str]:
-    """What the journal says is set aside, and why."""
+    """What the journal says is excluded, and why."""
     records = any_journal(place / "build" / "measurements.jsonl").records
     return {record.label: record.failure for record in records if record.failure is not None}

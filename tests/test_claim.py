@@ -131,7 +131,7 @@ def test_only_more_than_the_usual_steal_disturbs():
     assert disturbed_rounds([*usual, record(9, 0.3, 0.1)]) == {(8, 64): {9}}
 
 
-RULES = Rules(least=6, most=20, tolerance=0.05, slot=1.0)
+RULES = Rules(least=6, most=20, tolerance=0.05, budget=1.0)
 
 
 def confirmed(variants, found, winners, seconds, sizes):

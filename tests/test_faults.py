@@ -1,4 +1,4 @@
-"""Variants that are wrong or hang are set aside, and the search goes on."""
+"""Variants that are wrong or hang are excluded, and the search goes on."""
 
 import shutil
 from pathlib import Path
@@ -64,13 +64,13 @@ def test_broken_variants_are_set_aside(broken, capsys):
         ("hangs", "no answer before the deadline"),
         ("dies", "the job ended"),
     ):
-        line = next(x for x in said.splitlines() if f"{name} is set aside" in x)
+        line = next(x for x in said.splitlines() if f"{name} is excluded" in x)
         assert reason in line
     text = (broken / "generated" / "alltoall.c").read_text()
     assert not [name for name in ("wrong", "hangs", "dies") if f"atall_{name}" in text]
     assert gone(str(broken / "build" / "measure"))
     configure(broken, "--effort=quick", "--only=wrong,hangs,dies,bruck")
-    assert "set aside" not in capsys.readouterr().out  # recorded: not tried again
+    assert "excluded" not in capsys.readouterr().out  # recorded: not tried again
 
 
 def test_a_time_limit_ends_the_search_with_the_best_so_far(broken, capsys):

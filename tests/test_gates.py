@@ -40,7 +40,7 @@ def test_a_quiet_cluster_has_no_troubles():
 @pytest.mark.parametrize(
     ("change", "host", "word"),
     [
-        ({"bytes0": 0.03 * 100e6 / 8}, "n0", "3 Mbit/s of somebody else's traffic"),
+        ({"bytes0": 0.03 * 100e6 / 8}, "n0", "3 Mbit/s of foreign traffic"),
         ({"bytes1": 0.03 * 1000e6 / 8}, "n1", "30 Mbit/s"),
         ({"tasks1": 3}, "n1", "2 task(s) too many"),
         ({"work0": 1.5e-4}, "n0", "1.5 x slower"),
@@ -66,7 +66,7 @@ def test_late_acknowledgements_on_a_slow_link_are_our_own():
     watch = Gates(HOSTS, {"n0": 5.0, "n1": 5.0}, BACKENDS["ssh"].watched)
     assert watch.look(quiet(bytes0=0.1 * 5e6 / 8)) == []
     (trouble,) = watch.look(quiet(bytes0=0.3 * 5e6 / 8))
-    assert "1.5 Mbit/s of somebody else's traffic" in trouble
+    assert "1.5 Mbit/s of foreign traffic" in trouble
     assert gates("local").look(quiet(tasks1=9, bytes0=1e9)) == []
 
 
@@ -92,7 +92,7 @@ def test_a_variant_that_stands_still_for_the_third_time_always_does():
     stalled = Sample((1.6,), ((0, 4), (2, 1)), 3, spent=1.7)
     for _ in range(2):
         told = watch.stall("here", "ring(sync=light)", stalled, 0.01)
-        assert "ring(sync=light) stood still for 1.6 s with retransmissions on n0, n1" in told
+        assert "ring(sync=light) stalled for 1.6 s with retransmissions on n0, n1" in told
     assert watch.stall("here", "ring(sync=light)", stalled, 0.01) is None
     usual = Sample((0.25,), ((0, 4),), 3, spent=0.3)
     assert watch.stall("there", "ring(sync=light)", usual, 0.01) is None
@@ -102,7 +102,7 @@ def test_a_variant_that_stands_still_for_the_third_time_always_does():
 
 def test_long_calls_show_an_outage_too_unless_it_is_short_beside_them():
     outage = Sample((2.0,), ((0, 38), (1, 47)), 23, spent=3.2)
-    assert "stood still for 1.6 s" in gates().stall("here", "native", outage, 0.43)
+    assert "stalled for 1.6 s" in gates().stall("here", "native", outage, 0.43)
     assert gates().stall("here", "native", outage, 1.01) is None
     longer = Sample((6.0,), ((0, 38), (1, 47)), 23, spent=6.0)
     assert gates().stall("here", "native", longer, 4.4) is None
@@ -110,7 +110,7 @@ def test_long_calls_show_an_outage_too_unless_it_is_short_beside_them():
 
 def test_an_outage_before_the_timing_is_seen_too():
     told = gates().stall("here", "native", Sample((0.05,), spent=3.25), 0.05)
-    assert "native stood still for 2.6 s" in told
+    assert "native stalled for 2.6 s" in told
 
 
 def test_several_troubles_are_summarised():
@@ -274,7 +274,7 @@ def test_an_outage_makes_only_its_own_round_void(catalogue, tmp_path, monkeypatc
     answers, _, said, _ = run_rounds(tmp_path, Stalling([3]), catalogue.variant("native"), 3)
     assert [answer.number for answer in answers] == [0, 1, 3]
     assert answers[-1].void == {2}
-    assert "stood still" in said[0]
+    assert "stalled" in said[0]
 
 
 def test_what_stands_still_when_visited_again_was_no_outage(catalogue, tmp_path, monkeypatch):

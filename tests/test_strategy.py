@@ -25,7 +25,7 @@ from search.strategy.three_steps import compare
 
 from .conftest import ROOT
 
-RULES = Rules(least=6, most=20, tolerance=0.05, slot=100.0)
+RULES = Rules(least=6, most=20, tolerance=0.05, budget=100.0)
 DATA = sorted((ROOT / "tests" / "data").glob("*.jsonl.gz"))
 
 
@@ -344,13 +344,13 @@ def test_forms_of_one_algorithm_are_not_parted_where_rounds_are_dear(catalogue):
         best = names[block > 128 << 10]
         return block * 1e-5 * (1.0 if label == best else 1.1)
 
-    for slot, is_dear in ((0.5, True), (500.0, False)):
-        rules = replace(RULES, slot=slot)
+    for budget, is_expensive in ((0.5, True), (500.0, False)):
+        rules = replace(RULES, budget=budget)
         sizes = [64 << 10, 128 << 10, 256 << 10]
         mine = replace(task(variants, sizes, rules), between=False)
         cells = {}
         answer(STRATEGIES["racing"](cells, mine), seconds, 0.01)
-        assert ((8, 128 << 10) in cells) == (not is_dear)
+        assert ((8, 128 << 10) in cells) == (not is_expensive)
 
 
 def test_what_cannot_be_fast_enough_is_not_tried(catalogue):
@@ -364,7 +364,7 @@ def test_what_cannot_be_fast_enough_is_not_tried(catalogue):
 
 def test_several_launches_are_asked_for(few):
     relaunches = []
-    rules = Rules(least=6, most=20, tolerance=0.05, slot=100.0, launches=3)
+    rules = Rules(least=6, most=20, tolerance=0.05, budget=100.0, launches=3)
     answer(STRATEGIES["racing"]({}, task(few, [1, 64], rules)), cost, 0.01, relaunches=relaunches)
     assert len(relaunches) == 2
 
@@ -461,7 +461,7 @@ def test_a_bench_knows_all_efforts():
 
 
 def test_efforts_differ():
-    assert EFFORTS["quick"].slot < EFFORTS["normal"].slot < EFFORTS["thorough"].slot
+    assert EFFORTS["quick"].budget < EFFORTS["normal"].budget < EFFORTS["thorough"].budget
 
 
 @pytest.mark.parametrize("path", DATA, ids=lambda path: Path(path).name.partition(".")[0])

@@ -159,7 +159,7 @@ def test_a_cable_is_pulled_for_a_moment_then_for_good_and_all_goes_on_without(to
     assert not tuning.ended(), tuning.said
     tuning.pull(1, "down")
     assert tuning.wait() == 0, tuning.said
-    assert "set aside: host tiny1 failed twice: no route to host tiny1: mend it" in tuning.said
+    assert "excluded: host tiny1 failed twice: no route to host tiny1: mend it" in tuning.said
     assert "without tiny1, all is measured anew: 2 ranks on 2 emulated hosts" in tuning.said
     assert failures(place) == {}
     assert "2 ranks on 2 host(s)" in (place / "generated" / "alltoall.c").read_text()

@@ -44,7 +44,7 @@ PAIR_BYTES, PAIR_CALLS = 1 << 16, 10
 SATURATED = 1.25
 """So many times longer all pairs at once take than one where the network saturates."""
 
-RULES = replace(EFFORTS["normal"], slot=15.0)
+RULES = replace(EFFORTS["normal"], budget=15.0)
 """Here a cell is all there is to search, and whole messages are a poor beginning."""
 
 BROADCAST = Algorithm(
@@ -166,7 +166,7 @@ def is_saturated(job: Job, ranks: int) -> bool:
 
 def pipelines(job: Job, cell: Cell) -> list[Pipeline]:
     """The pipeline test of every tree: few ranks, and of segments from the whole message down only
-    so many as promise something."""
+    so many as are predicted to be competitive."""
     found = []
     for tree in TREES:
         mine = seconds_of(cell, tree)

@@ -144,7 +144,7 @@ def show(console: Console, title: str, results: Sequence[Result]) -> None:
         "regret",
         "p95",
         "worst",
-        "told apart",
+        "distinguishable",
     ):
         table.add_column(heading, justify="right")
     for result in results:

@@ -228,7 +228,7 @@ def uncertain(cells: Cells, tasks: Sequence[Task]) -> tuple[str, ...]:
             others = undecided(cell, finalists)
             if others:
                 names = ", ".join(v.label for v in [cell.best(finalists), *others][:4])
-                lines.append(f"{where}: {names} are not told apart")
+                lines.append(f"{where}: {names} are not statistically distinguishable")
         mine = [cell for cell in cells.values() if cell.ranks == task.ranks and cell.rounds]
         reached = [cell.block for cell in mine]
         if not reached or max(reached) < max(task.sizes):

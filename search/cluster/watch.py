@@ -1,4 +1,4 @@
-"""Watches how the processors of this machine spend the time, and when they stand still for us."""
+"""Watches how the processors of this machine spend the time, and when they stall."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ PREPARED = 12.0
 STALL = 5.0
 """Time-outs beyond the usual after which a call with some was an outage."""
 COINCIDENCES = 2
-"""So often a variant may stand still at one place; from then on that is its nature."""
+"""So often a variant may stall at one place; from then on that is its nature."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Gates:
         rate = (self.mbit.get(host) or ASSUMED_MBIT) * 1e6 / 8
         if bytes_a_second > max(FOREIGN_SHARE * rate, OWN_TRAFFIC):
             foreign = bytes_a_second * 8 / 1e6
-            troubles.append(f"host {host}: {foreign:.3g} Mbit/s of somebody else's traffic")
+            troubles.append(f"host {host}: {foreign:.3g} Mbit/s of foreign traffic")
         if carrier != self._carrier.setdefault(host, carrier):
             troubles.append(f"host {host}: its network link went down or up")
             self._carrier[host] = carrier
@@ -96,7 +96,7 @@ class Gates:
         return troubles
 
     def stall(self, key: object, label: str, sample: Sample, usual: float) -> str | None:
-        """Whether a visit stood still longer than time-outs alone explain: an outage, unless it
+        """Whether a visit stalled longer than time-outs alone explain: an outage, unless it
         happens to the same variant again and again at the same place (``key``). ``usual`` is what
         a call takes there; what is shorter than that does not matter. Verifying and warming up may
         take PREPARED of them."""
@@ -109,7 +109,7 @@ class Gates:
         hosts = ", ".join(self.hosts[rank] for rank, _ in sample.resent[:4])
         where = f" with retransmissions on {hosts}" if hosts else ""
         more = "..." if len(sample.resent) > 4 else ""
-        return f"{label} stood still for {longest:.1f} s{where}{more}: was a link down?"
+        return f"{label} stalled for {longest:.1f} s{where}{more}: was a link down?"
 
 
 def summarised(troubles: Sequence[str]) -> str:

@@ -31,11 +31,11 @@ LEAST_ALLTOALL = 0.80
 """Of the bandwidth bound, for an all-to-all in phases."""
 MOST_PROCESSOR = 0.75
 OTHERS = 0.2
-"""Share of the processors that somebody else has, from which on how busy they are tells nothing."""
+"""Share of the processors that others have, from which on how busy they are tells nothing."""
 LEAST_CORES = 2
 """Two hosts that talk to each other have one each."""
 LONGEST_STALL = 0.5
-"""Of TCP's shortest time-out: a machine that stands still for longer makes TCP send again."""
+"""Of TCP's shortest time-out: a machine that stalls for longer makes TCP send again."""
 BETTER = 0.75
 """Twice the time halves what this machine adds to it. A dilation that leaves more than so much is
 not worth its time."""
@@ -55,7 +55,7 @@ class NullTests:
     what the wires allow while this machine ran at all: of one flow, of the slowest of flows from
     every rank to the next at once, and of an all-to-all in phases; ``processors`` is how busy they
     were in it, ``others`` while all ranks were idle, ``steal`` what the hypervisor gave to others;
-    ``stall`` is how long the machine stands still, in seconds; ``cores`` are the processors that
+    ``stall`` is how long the machine stalls, in seconds; ``cores`` are the processors that
     there are for all hosts; ``is_inherent`` is whether the all-to-all was as far from its bound
     where time passed slower: the MPI library keeps it from there, not this machine."""
 
@@ -81,17 +81,17 @@ class NullTests:
         if self.others < OTHERS and self.processors > MOST_PROCESSOR:
             found.append(f"the processors are {self.processors:.0%} busy")
         if self.is_stalling(timeout):
-            found.append(f"it stands still for {self.stall * 1e3:.0f} ms at a time")
+            found.append(f"it stalls for {self.stall * 1e3:.0f} ms at a time")
         return found
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether processors are short: somebody else has them, all the time or now and then, or
+        """Whether processors are short: others have them, all the time or now and then, or
         there is but one, on which a message between two hosts is all work and no waiting."""
         return self.others >= OTHERS or self.stall > 0 or self.cores < LEAST_CORES
 
     def is_stalling(self, timeout: float) -> bool:
-        """Whether the machine stands still for so long that TCP sends again."""
+        """Whether the machine stalls for so long that TCP sends again."""
         return self.stall > LONGEST_STALL * timeout
 
     def is_better(self, before: NullTests, timeout: float) -> bool:
@@ -118,7 +118,7 @@ class NullTests:
         """One line."""
         others = f", {self.others:.0%} before it" if self.others >= OTHERS else ""
         stolen = f"; steal {self.steal:.0%}" if self.steal >= 0.01 else ""
-        stall = f"; it stands still for {self.stall * 1e3:.0f} ms at a time" if self.stall else ""
+        stall = f"; it stalls for {self.stall * 1e3:.0f} ms at a time" if self.stall else ""
         return (
             f"one flow {self.flow:.0%} of what the link allows, all links at once "
             f"{self.shift:.0%}, an all-to-all {self.alltoall:.0%}; in it the processors are "

@@ -70,11 +70,11 @@ def probe(
     machine = Machine(latency, p99, barrier, clocks["error"], clocks["skew"], jumps)
     say(
         f"one-way latency {latency * 1e6:.0f} us (p99 {p99 * 1e6:.0f}), "
-        f"barrier {barrier * 1e6:.0f} us, left within {machine.skew * 1e6:.0f} us; "
+        f"barrier {barrier * 1e6:.0f} us, exit skew {machine.skew * 1e6:.0f} us; "
         f"clocks agree within {machine.clock_error * 1e6:.0f} us"
     )
     if jumps:
-        say(f"messages take a jump behind {', '.join(map(size_text, jumps))}")
+        say(f"protocol switches after {', '.join(map(size_text, jumps))}")
     if job.phases and len(cluster.ranks_on()) > 1:
         gap = job.phases / job.least_phases
         share = "the least there can be" if gap == 1 else f"{gap:.2f} times the least there can be"

@@ -69,7 +69,7 @@ class MeasuringRunner:
         """``job`` runs already, ``start_job`` starts another when it is lost; ``limit`` gives the
         physical limit of ranks and block in seconds; ``deadline`` is monotonic time; ``blame`` is
         told of jobs that were lost by what is no variant's fault; ``pace`` makes the cluster
-        ready for a block; ``watch`` sees when this machine stands still, where all hosts are on
+        ready for a block; ``watch`` sees when this machine stalls, where all hosts are on
         it."""
         self._blame, self._idle_loss = blame, False
         self._journal, self._watcher, self._gates = journal, watcher, gates
@@ -210,7 +210,7 @@ class MeasuringRunner:
         return found
 
     def _stands_still(self, variant: Variant, place: Place, usual: float) -> bool:
-        """Whether a variant that stood still does so when it is visited again: no outage then."""
+        """Whether a variant that stalled does so when it is visited again: no outage then."""
         self._check_time(variant, place)
         try:
             sample = self._visits.visit(variant, place)
@@ -350,4 +350,4 @@ class MeasuringRunner:
             raise EnvironmentFailure(f"the MPI library's own MPI_Alltoall fails here: {reason}")
         self._recorded.failures[variant.label] = reason
         self._journal.append(Record(*place, variant.label, failure=reason))
-        self._watcher.say(f"{variant.label} is set aside: {reason}")
+        self._watcher.say(f"{variant.label} is excluded: {reason}")

@@ -58,7 +58,7 @@ class Visits:
         """``job`` runs already, ``start_job`` starts another; ``limit`` gives the physical limit of
         ranks and block in seconds; ``deadline`` is monotonic time; ``schemes`` says how cells were
         timed so far, and in how many calls a visit; ``launch`` is the number of the job; ``pace``
-        is told of the block before it is timed; ``watch`` sees when this machine stands still."""
+        is told of the block before it is timed; ``watch`` sees when this machine stalls."""
         self._job: Job | None = job
         self._start_job, self._limit, self._deadline = start_job, limit, deadline
         self._timing, self.schemes, self.launch = timing, schemes, launch

@@ -92,7 +92,7 @@ class Cell:
 
     def score(self, variant: Variant) -> float:
         """Seconds to expect of a variant. One that loses segments at the next block above stands on
-        the brink: half of the stalls that are expected there are feared here, since a few calls in
+        the brink: half of the stalls that are expected there count here, since a few calls in
         one launch do not show on which side it is."""
         return score(self.samples(variant), self.feared(variant))
 

@@ -17,7 +17,7 @@ TAIL = 3.0
 TIMEOUT = 0.2
 """Seconds of TCP's shortest retransmission time-out (Linux)."""
 STALLS_A_SEGMENT = 0.015
-"""Calls that stand still for a time-out to expect for each segment sent again: both recorded
+"""Calls that stall for a time-out to expect for each segment sent again: both recorded
 journals show 0.01 to 0.03 where calls lose few segments, and no more than one stall a call where
 many."""
 PRIOR_CALLS = 20

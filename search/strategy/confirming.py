@@ -17,7 +17,7 @@ from search.results.cell import LEAST_PAIRS, Cell, between
 from search.strategy.request import Cells, Relaunch, Search, Task, calls_seconds, play
 
 USUAL_SHARE, MOST_SHARE = 0.5, 3.0
-"""Of a cell's slot, for a block: usually, and where SURE_ROUNDS take longer."""
+"""Of a cell's time budget, for a block: usually, and where SURE_ROUNDS take longer."""
 SURE_ROUNDS, MOST_ROUNDS = 6, 20
 """Six that agree are no chance: an interval of 95 % can say so."""
 GAP = 8
@@ -118,6 +118,6 @@ def _confirm(cell: Cell, variants: Sequence[Variant], task: Task) -> Search:
             if number > before
         )
         share = USUAL_SHARE if count >= SURE_ROUNDS else MOST_SHARE
-        if not alive or (count >= LEAST_PAIRS and spent > share * task.slot):
+        if not alive or (count >= LEAST_PAIRS and spent > share * task.budget):
             return
         alive = yield from play(cell, alive, confirms=True)

@@ -12,7 +12,7 @@ MORE = 2.2
 
 
 def exhaustive(cells: Cells, task: Task) -> Search:
-    """Fill ``cells``; nothing is given up, and no slot cuts a cell short."""
+    """Fill ``cells``; nothing is given up, and no time budget cuts a cell short."""
     for block in task.sizes:
         cell = cells.setdefault((task.ranks, block), Cell(task.ranks, block))
         alive = task.at(block)

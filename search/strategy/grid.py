@@ -14,7 +14,7 @@ STEP = 10
 
 def coarse(sizes: Sequence[int]) -> list[int]:
     """The first, the last, both sides of each jump, and downwards from the last as few as leave no
-    gap beyond STEP that could be smaller: what is dear at the upper end is thin."""
+    gap beyond STEP that could be smaller: what is expensive at the upper end is thin."""
     chosen = [sizes[-1]]
     for block, following in zip(sizes[-2::-1], [*sizes[-3::-1], 0]):
         is_jump = chosen[-1] == block + 1 or block == following + 1

@@ -48,5 +48,5 @@ def read_profile(path: Path, most_ranks: int) -> dict[int, tuple[int, ...]]:
 def _worth(seconds: dict[int, float]) -> tuple[int, ...]:
     """The blocks that count."""
     ends = {min(seconds), max(seconds)}
-    dearest = sorted(seconds, key=lambda block: (block not in ends, -seconds[block]))
-    return tuple(sorted(dearest[:MOST_BLOCKS]))
+    costliest = sorted(seconds, key=lambda block: (block not in ends, -seconds[block]))
+    return tuple(sorted(costliest[:MOST_BLOCKS]))

@@ -1,4 +1,4 @@
-"""What cells that are measured say about another: which variants promise something there."""
+"""What measured cells say about another: which variants are predicted to be competitive there."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Racing: nearly what an exhaustive search finds, at a small part of its cost.
 
 Sizes: a coarse grid first, upwards; then between two sizes only where their winners differ, in the
-end at blocks that are not listed. At a size those enter that promise something, by what they did at
-sizes near it, as many as the slot affords. There the grossly slow leave after three rounds, then
-half of the rest goes, parameters next to the best ones' join, and the last few run on until paired
-tests or the slot decide.
+end at blocks that are not listed. At a size those enter that are predicted to be competitive, by
+what they did at sizes near it, as many as the time budget affords. There the grossly slow leave
+after three rounds, then half of the rest goes, parameters next to the best ones' join, and the last
+few run on until paired tests or the time budget decide.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ FIRST = 3
 """So many that a model ranks first enter a cell."""
 CONTENDER = 1.3
 """The same between its sizes, and for a step in a parameter."""
-DEAR = 1.1
-"""The same where the fewest take up the slot."""
+EXPENSIVE = 1.1
+"""The same where the fewest take up the time budget."""
 ENTRY_SHARE, UNKNOWN_SHARE = 1.0, 2.0
-"""Of a cell's slot, for the first rounds of those that enter; and where nothing is known yet."""
+"""Of a cell's time budget, for the first rounds of those that enter; and where nothing is known."""
 COST_IN_ROUNDS = GROSS_ROUNDS + 2
 """What a newcomer costs at the least: its rounds, verifying and warming up."""
 WIDE = 1.9
 """Between sizes that differ by so much there is room for a third winner."""
 SETTLING_ROUNDS = 2
-"""So many of the last few even where the slot is over, unless a round takes half of it."""
+"""So many of the last few even where no time is left, unless a round takes half of the budget."""
 CONFIRMING_ROUNDS = 5
 
 
@@ -94,8 +94,8 @@ def _bisect(cells: Cells, task: Task) -> Search:
 
 def _meet_neighbours(cells: Cells, task: Task) -> Search:
     """The winner of a size was not tried at the next one if it promised nothing when that came:
-    there it meets the winner now, until no winner is new to a neighbour. Where rounds are dear two
-    forms of one algorithm need not meet."""
+    there it meets the winner now, until no winner is new to a neighbour. Where rounds are expensive
+    two forms of one algorithm need not meet."""
     is_news = True
     while is_news:
         is_news = False
@@ -105,32 +105,32 @@ def _meet_neighbours(cells: Cells, task: Task) -> Search:
             guest, host = choose(here, None), choose(there, None)
             is_known = guest in there.rounds or guest in there.failures
             is_same = guest.body.algorithm == host.body.algorithm
-            is_worth_it = not is_same or not _is_dear(there.score(host), task)
+            is_worth_it = not is_same or not _is_expensive(there.score(host), task)
             if not is_known and is_worth_it and guest in task.at(there.block):
                 is_news = True
                 yield from _meet(cells[there.ranks, there.block], [host, guest], task)
 
 
-def _is_dear(seconds: float, task: Task) -> bool:
-    """Whether a few calls of so many seconds take up the slot."""
-    return COST_IN_ROUNDS * FEWEST * seconds > task.slot
+def _is_expensive(seconds: float, task: Task) -> bool:
+    """Whether a few calls of so many seconds take up the time budget."""
+    return COST_IN_ROUNDS * FEWEST * seconds > task.budget
 
 
 def _meet(cell: Cell, both: list[Variant], task: Task) -> Search:
     """Some rounds of two variants."""
-    alive = yield from _heat(cell, both, task.slot)
+    alive = yield from _heat(cell, both, task.budget)
     yield from _settle(cell, alive, task)
 
 
 def _look_between(cells: Cells, task: Task) -> Search:
     """Where neighbouring sizes have different winners a third may serve what lies between them,
-    the library's own for one: race there, for half a slot, if that is not dear."""
-    half = replace(task, rules=replace(task.rules, slot=task.rules.slot / 2))
+    the library's own for one: race there, for half a time budget, if that is not expensive."""
+    half = replace(task, rules=replace(task.rules, budget=task.rules.budget / 2))
     blocks = sorted(cell.block for cell in _measured(cells, task))
     for low, high in zip(blocks, blocks[1:]):
         middle = between(low, high)
-        is_dear = _is_dear(_promises(cells, task).seconds(middle), task)
-        if high >= WIDE * low and not is_dear and not _agree(cells, task, low, high):
+        is_expensive = _is_expensive(_promises(cells, task).seconds(middle), task)
+        if high >= WIDE * low and not is_expensive and not _agree(cells, task, low, high):
             yield from _race(cells, half, middle, CONTENDER)
 
 
@@ -149,7 +149,7 @@ def _promises(cells: Cells, task: Task) -> Promises:
 
 
 def _agree(cells: Cells, task: Task, low: int, high: int) -> bool:
-    """Whether the same variant serves both sizes; where rounds are dear, the same algorithm."""
+    """Whether the same variant serves both sizes; or, where rounds are expensive, algorithm."""
     measured = {cell.block: cell for cell in linked(_measured(cells, task))}
     one, other = measured.get(low), measured.get(high)
     if one is None or other is None:
@@ -157,7 +157,7 @@ def _agree(cells: Cells, task: Task, low: int, high: int) -> bool:
     winner = choose(one, None)
     following = choose(other, winner)
     is_same = following.body.algorithm == winner.body.algorithm
-    return winner == following or (is_same and _is_dear(other.score(following), task))
+    return winner == following or (is_same and _is_expensive(other.score(following), task))
 
 
 def _race(cells: Cells, task: Task, block: int, worst: float) -> Search:
@@ -183,9 +183,9 @@ def entrants(
 ) -> list[Variant]:
     """Who enters a cell: the library's own, those that are ``sure`` to, what the model ranks first,
     the most promising of each algorithm, with and without synchronisation, and as many more as the
-    slot affords, simplest first; where rounds are dear only the few most promising and one that is
-    free of contention. Of variants that were never timed only the coarse ones, and those that the
-    model ranks first; what is beside them comes later."""
+    time budget affords, simplest first; where rounds are expensive only the few most promising and
+    one that is free of contention. Of variants that were never timed only the coarse ones, and
+    those that the model ranks first; what is beside them comes later."""
     native, *rest = task.at(block)
     seen = {v for v in promises.variants() if v.fits(task.ranks, block, task.each)} - {native}
     seconds = promises.seconds(block)
@@ -200,16 +200,16 @@ def entrants(
     }
     ranked = sorted(promise, key=lambda v: (promise[v], v.simplicity))
     first = {v.kind: v for v in reversed(ranked)}
-    budget = task.slot * (ENTRY_SHARE if promises.is_known(block) else UNKNOWN_SHARE)
-    is_dear = _is_dear(seconds, task)
-    worst = min(worst, DEAR) if is_dear else worst
+    budget = task.budget * (ENTRY_SHARE if promises.is_known(block) else UNKNOWN_SHARE)
+    is_expensive = _is_expensive(seconds, task)
+    worst = min(worst, EXPENSIVE) if is_expensive else worst
     # Where tokens cost more than blocks it promised little, but what is long must not contend.
-    free = [v for v in ranked if is_dear and v.is_contention_free][:1]
+    free = [v for v in ranked if is_expensive and v.is_contention_free][:1]
     chosen = [native, *(v for v in ranked if v in sure or v in model.first)]
     others = [variant for variant in ranked if variant not in chosen]
     for variant in sorted(others, key=lambda v: (v not in free, v not in first.values())):
         budget -= COST_IN_ROUNDS * promises.visit(block, promise[variant])
-        is_affordable = budget >= 0 or (variant in first.values() and not is_dear)
+        is_affordable = budget >= 0 or (variant in first.values() and not is_expensive)
         if len(chosen) <= FEWEST or (promise[variant] <= worst and is_affordable):
             chosen.append(variant)
     return sorted(chosen, key=lambda v: v.simplicity)
@@ -245,7 +245,7 @@ def _heats(
     """Rounds of the leaders with newcomers, as long as newcomers lead; returns the leaders."""
     leaders: list[Variant] = []
     while newcomers:
-        alive = yield from _heat(cell, [*leaders, *newcomers], task.slot)
+        alive = yield from _heat(cell, [*leaders, *newcomers], task.budget)
         if not alive:
             return []
         before, leaders = leaders, better_half(cell, alive, LEADERS)
@@ -258,19 +258,19 @@ def _heats(
 
 
 def _heat(
-    cell: Cell, alive: list[Variant], slot: float
+    cell: Cell, alive: list[Variant], budget: float
 ) -> Generator[Request, Answer, list[Variant]]:
-    """So many rounds as half of the slot affords; returns who is not grossly slow."""
+    """So many rounds as half of the time budget affords; returns who is not grossly slow."""
     for count in range(MOST_OF_HEAT):
-        is_dear = _spent(cell) + _round_seconds(cell) > slot / 2
-        if not alive or (count >= GROSS_ROUNDS and is_dear):
+        is_expensive = _spent(cell) + _round_seconds(cell) > budget / 2
+        if not alive or (count >= GROSS_ROUNDS and is_expensive):
             break
         alive = yield from play(cell, alive)
     return not_grossly_slow(cell, alive)
 
 
 def _steps(cell: Cell, leaders: Sequence[Variant], task: Task, promises: Promises) -> list[Variant]:
-    """Parameters one step from the best ones', as many as the rest of the slot affords."""
+    """Parameters one step from the best ones', as many as the rest of the time budget affords."""
     best = sorted(leaders, key=cell.score)[:LEADERS]
     beside = dict.fromkeys(v for leader in best for v in task.beside(leader, cell.block))
     promise = {
@@ -278,17 +278,18 @@ def _steps(cell: Cell, leaders: Sequence[Variant], task: Task, promises: Promise
         for variant in beside
         if variant not in cell.rounds and variant not in cell.failures
     }
-    affordable = int((task.slot - _spent(cell)) / (COST_IN_ROUNDS * promises.visit(cell.block)))
+    affordable = int((task.budget - _spent(cell)) / (COST_IN_ROUNDS * promises.visit(cell.block)))
     hopeful = [v for v in sorted(promise, key=promise.__getitem__) if promise[v] <= CONTENDER]
     return hopeful[: max(0, affordable)]
 
 
 def _settle(cell: Cell, alive: Sequence[Variant], task: Task) -> Search:
-    """Rounds of the last few until it is known who is as good as the best, or the slot is over."""
+    """Rounds of the last few until it is known who is as good as the best, or the time budget is
+    used up."""
     alive = list(alive)
     for count in range(task.rules.most):
-        is_dear = count >= SETTLING_ROUNDS or _round_seconds(cell) > task.slot / 2
-        if len(alive) < 2 or (is_dear and _spent(cell) > task.slot):
+        is_expensive = count >= SETTLING_ROUNDS or _round_seconds(cell) > task.budget / 2
+        if len(alive) < 2 or (is_expensive and _spent(cell) > task.budget):
             return
         if count >= task.rules.least - GROSS_ROUNDS and not undecided(cell, alive):
             return

@@ -77,12 +77,12 @@ class Rules:
     """When a cell (all variants at one block) has been measured well enough."""
 
     least: int
-    """rounds, unless the slot is over"""
+    """rounds, unless the time budget is used up"""
     most: int
     tolerance: float
     """half width of a median's interval, as a share of the median"""
-    slot: float
-    """seconds after which a cell ends, once it has a few rounds, on SLOT_RANKS ranks"""
+    budget: float
+    """seconds after which a cell ends, once it has a few rounds, on BUDGET_RANKS ranks"""
     launches: int = 1
     confirms: bool = True
     """whether what was found is timed again before it ships"""
@@ -103,12 +103,12 @@ def expects_nothing(variant: Variant, block: int) -> Expectation | None:
     return None
 
 
-SLOT_RANKS = 8
+BUDGET_RANKS = 8
 
 EFFORTS = {
-    "quick": Rules(least=6, most=40, tolerance=0.05, slot=0.7, confirms=False),
-    "normal": Rules(least=9, most=60, tolerance=0.05, slot=2.0),
-    "thorough": Rules(least=9, most=200, tolerance=0.025, slot=15.0, launches=3),
+    "quick": Rules(least=6, most=40, tolerance=0.05, budget=0.7, confirms=False),
+    "normal": Rules(least=9, most=60, tolerance=0.05, budget=2.0),
+    "thorough": Rules(least=9, most=200, tolerance=0.025, budget=15.0, launches=3),
 }
 
 
@@ -139,9 +139,9 @@ class Task:
         return [other for other in self.near(variant) if other.fits(self.ranks, block, self.each)]
 
     @property
-    def slot(self) -> float:
+    def budget(self) -> float:
         """Seconds after which a cell ends: more ranks have more variants, and longer calls."""
-        return self.rules.slot * max(1.0, self.ranks / SLOT_RANKS)
+        return self.rules.budget * max(1.0, self.ranks / BUDGET_RANKS)
 
 
 Cells = dict[Place, Cell]

@@ -60,7 +60,7 @@ def compare(cell: Cell, variants: Sequence[Variant], task: Task) -> Search:
         )
         if rounds >= task.rules.least and known:
             return
-        if rounds >= GROSS_ROUNDS and spent > task.slot:
+        if rounds >= GROSS_ROUNDS and spent > task.budget:
             return
 
 

@@ -3,7 +3,7 @@
  *
  * Tuned by ATALL with MPICH 4.0.2
  * for 8 ranks on 4 host(s); fingerprint 226fca38656496c6.
- * Somebody else used the cluster meanwhile, as was accepted: h0 resends while idle.
+ * There was interference meanwhile, as was accepted: h0 resends while idle.
  * The cluster was emulated at 1/2 of its speed, but
  * for blocks in one frame, which had its full speed. Delayed acknowledgements and what processors
  * do for each message were not slowed down: cut-offs of a few frames are a dilated cluster's.
@@ -1168,7 +1168,7 @@ int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
 /* ---- what is kept with a communicator ---------------------------------------------------- */
 
 /* Which file this is: all ranks of a communicator must have the same. */
-enum { ATALL_FILE_MARK = 742161361 };
+enum { ATALL_FILE_MARK = 1048346587 };
 
 /* The same for people: atall-info finds it in every program and library with this file in it. */
 enum { ATALL_MARK = 10 };

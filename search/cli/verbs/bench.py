@@ -18,7 +18,7 @@ from search.decide.decision import read_decision
 from search.strategy.request import EFFORTS
 
 TELLING_STEAL = 0.05
-"""Share of the processors that somebody else had, from which on the output says so."""
+"""Share of the processors that others had, from which on the output says so."""
 SECONDS = {"quick": 0.3, "normal": 0.8, "thorough": 4.0}
 """Of a block in a launch."""
 LAUNCHES = {"quick": 2, "normal": 3, "thorough": 5}

@@ -133,7 +133,7 @@ def measure(desk: Desk, allow_shrink: bool) -> tuple[Cluster, Tuned]:
                 raise
             cluster, settings = shrink(cluster, settings, failure)
             names = ", ".join(failure.hosts)
-            desk.say(f"set aside: {failure}")
+            desk.say(f"excluded: {failure}")
             desk.console.print(
                 f"cluster: without {names}, all is measured anew: {describe(cluster)}"
             )

@@ -17,7 +17,7 @@ from search.results.fingerprint import digest
 from search.results.journal import usual_disturbance
 
 TELLING_STEAL = 0.05
-"""Share of the processors that somebody else had, from which on the output says so."""
+"""Share of the processors that others had, from which on the output says so."""
 
 
 def add_options(parser: ArgumentParser) -> None:
