@@ -12,7 +12,8 @@ from search.catalogue.algorithm import Variant
 from search.catalogue.catalogue import Catalogue
 from search.cluster.topology_file import parse_conf
 from search.decide.decision import Cutoff, Decision, DecisionTable, hashed_tree
-from search.emit.emission import comment, emit_c, emit_h, literal, symbol
+from search.emit.c_text import comment, literal, symbol
+from search.emit.emission import emit_c, emit_h
 from search.errors import UserError
 from search.toolchain import TEMPLATES
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from search.emit.emission import fill_template
+from search.emit.c_text import fill_template
 from search.errors import EnvironmentFailure, UserError
 from search.files import write_whole
 from search.toolchain import SOURCE, TEMPLATES, Toolchain

@@ -687,7 +687,7 @@ static int atall_make_state(struct atall_process *process, MPI_Comm user,
 static void atall_count_call(struct atall_process *process, int ranks, size_t block_bytes,
                              const char *served_by, double seconds);
 
-static bool atall_on_tree(const struct atall_state *state)
+static bool atall_topology(const struct atall_state *state)
 {
     return state->schedule.made;
 }
@@ -706,7 +706,7 @@ static const struct atall_body atall_bodies[ATALL_BODIES] = {
     [ATALL_NATIVE] = { "native", atall_native, NULL, NULL, false },
     [ATALL_RING_LIGHT] = { "ring(sync=light)", atall_ring_light, NULL, NULL, false },
     [ATALL_BRUCK] = { "bruck", atall_bruck, NULL, atall_bruck_bytes, false },
-    [ATALL_PHASED_SENDER] = { "phased(sync=sender)", atall_phased_sender, atall_on_tree, atall_phased_sender_bytes, true },
+    [ATALL_PHASED_SENDER] = { "phased(sync=sender)", atall_phased_sender, atall_topology, atall_phased_sender_bytes, true },
 };
 /* clang-format on */
 
@@ -1168,7 +1168,7 @@ int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
 /* ---- what is kept with a communicator ---------------------------------------------------- */
 
 /* Which file this is: all ranks of a communicator must have the same. */
-enum { ATALL_FILE_MARK = 1048346587 };
+enum { ATALL_FILE_MARK = 353474189 };
 
 /* The same for people: atall-info finds it in every program and library with this file in it. */
 enum { ATALL_MARK = 10 };

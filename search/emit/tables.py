@@ -1,0 +1,127 @@
+"""What a page says of a decision: its head, tables, and the numbers that rows pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from search.catalogue.parameter import Number
+from search.decide.decision import Cutoff, Decision
+from search.emit.c_text import comment, comment_text, literal, quoted, symbol
+
+LIBRARY_WORDS = 2
+"""Of what an MPI library calls itself: its name and version."""
+
+
+def word(number: Number, value: int) -> Markup:
+    """The enumerator of a named value."""
+    return symbol(f"ATALL_{number.name}_{number.labels[value]}".upper())
+
+
+def _row(cutoff: Cutoff, numbers: Sequence[Number]) -> dict[str, Any]:
+    values = {
+        name: word(number, value) if number.labels else value
+        for number in numbers
+        for name, value in cutoff.variant.values
+        if name == number.name and not (number.optional and value == number.min)
+    }
+    most = Markup("SIZE_MAX") if cutoff.most is None else cutoff.most
+    return {
+        "why": comment(cutoff.why or "by hand"),
+        "most": most,
+        "constant": symbol(cutoff.variant.body.symbol.upper()),
+        "numbers": Markup(", ".join(f".{name} = {value}" for name, value in values.items()) or "0"),
+        "label": literal(cutoff.variant.label),
+    }
+
+
+def of_grid(tuned: Mapping[str, Any]) -> str:
+    """That communicators of a process grid were tuned, if so."""
+    return " in a grid of {} x {}".format(*tuned["grid"]) if tuned.get("grid") else ""
+
+
+def _table_comment(ranks: int, last: bool, tuned: Mapping[str, Any]) -> Markup:
+    measured = f"Measured on {ranks} ranks" if ranks else "Published cut-offs, not measured"
+    if ranks in tuned.get("grid", ()):
+        measured += " of each row or column of the grid, all at once"
+    near = "the numbers of ranks nearest to it" if ranks else "those numbers of ranks"
+    served = "any number of ranks" if last else f"{near} that all its rows serve"
+    return comment(f"{measured}; for {served}.", indent=0)
+
+
+def tables_of(decision: Decision, numbers: Sequence[Number]) -> list[dict[str, Any]]:
+    """The tables, for numbers that the file has."""
+    count = len(decision.tables)
+    return [
+        {
+            "comment": _table_comment(table.ranks, index == count - 1, decision.tuned),
+            "symbol": symbol(f"atall_rows_{index}"),
+            "ranks": table.ranks,
+            "length": len(table.cutoffs),
+            "rows": [_row(cutoff, numbers) for cutoff in table.cutoffs],
+        }
+        for index, table in enumerate(decision.tables)
+    ]
+
+
+MARK = "@(#)atall "
+"""Begins each line that atall-info prints, in whatever file it finds it."""
+
+
+def info_of(decision: Decision) -> list[str]:
+    """What a file was tuned for and what its tables say, in lines."""
+    tuned = decision.tuned
+    lines = ["not tuned: published cut-offs"]
+    if tuned:
+        hosts = len(tuned.get("hosts", []))
+        on = f"{tuned.get('ranks', '?')} ranks{of_grid(tuned)} on {hosts} host(s)"
+        name, mark = tuned.get("library", "?"), tuned.get("fingerprint", "?")
+        lines = [f"tuned with {name}, {on}; fingerprint {mark}"]
+    for table in decision.tables:
+        lines.append(f"table for {table.ranks or 'all numbers of'} ranks:")
+        for row in table.cutoffs:
+            most = "beyond" if row.most is None else f"to {row.most} bytes"
+            lines.append(f"  {most}: {row.variant.label}")
+    return [MARK + line for line in lines]
+
+
+def head_of(decision: Decision) -> dict[str, Any]:
+    """What the page says of the tuning."""
+    tuned, info = decision.tuned, info_of(decision)
+    library = str(tuned.get("library", ""))
+    return {
+        "tuned": bool(tuned),
+        "library": comment_text(library),
+        "library_words": Markup(", ").join(map(quoted, library.split()[:LIBRARY_WORDS])),
+        "ranks": int(tuned.get("ranks", 0)),
+        "grid": comment_text(of_grid(tuned)),
+        "hosts": len(tuned.get("hosts", [])),
+        "fingerprint": comment_text(str(tuned.get("fingerprint", ""))),
+        "noise": comment_text(str(tuned.get("noise", ""))),
+        "dilation": comment_text(str(tuned.get("dilation", ""))),
+        "steal": comment_text(f"{tuned['steal']:.0%}" if tuned.get("steal") else ""),
+        "info": [quoted(line) for line in info],
+        "info_width": 1 + max(map(len, info)),
+        "mark_length": len(MARK),
+    }
+
+
+def numbers_of(numbers: Sequence[Number]) -> dict[str, Any]:
+    """The numbers that rows pass to bodies."""
+    return {
+        "parameters": [
+            {
+                "name": symbol(number.name),
+                "quoted": literal(number.name),
+                "least": number.min,
+                "about": comment(number.about),
+                "list": literal("".join(f"{name}," for name in number.labels))
+                if number.labels
+                else Markup("NULL"),
+                "words": [{"constant": word(number, value)} for value in range(len(number.labels))],
+            }
+            for number in numbers
+        ]
+    }
