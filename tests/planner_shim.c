@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include TREE
 #include PLANNER
 
 bool make_plan(const struct atall_node *node, int nodes, const int *home, int ranks,

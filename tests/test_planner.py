@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from search.emit.c_text import environment_of
 from search.toolchain import TEMPLATES
 
 from .conftest import ROOT
@@ -53,7 +54,11 @@ class Planned:
 
 @pytest.fixture(scope="session")
 def planner(tmp_path_factory):
-    library = tmp_path_factory.mktemp("planner") / "planner.so"
+    folder = tmp_path_factory.mktemp("planner")
+    library, source = folder / "planner.so", folder / "planner.c"
+    templates = ("tree/kept.j2", "schedule/planner.j2", "schedule/order.j2")
+    environment = environment_of(TEMPLATES)
+    source.write_text("".join(environment.get_template(name).render() for name in templates))
     subprocess.run(
         [
             "cc",
@@ -67,8 +72,7 @@ def planner(tmp_path_factory):
             "-fPIC",
             "-fsanitize=undefined",
             "-fno-sanitize-recover",
-            f'-DTREE="{TEMPLATES}/tree/kept.j2"',
-            f'-DPLANNER="{TEMPLATES}/schedule/planner.j2"',
+            f'-DPLANNER="{source}"',
             "-x",
             "c",
             str(ROOT / "tests" / "planner_shim.c"),
