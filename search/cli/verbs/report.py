@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from search.analysis.findings import Findings, read_bench
 from search.cli.desk import Desk
 from search.cli.measured import read_cells
 from search.cli.summary import describe
@@ -17,19 +18,19 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(desk: Desk, options: Namespace) -> None:
     """Write it."""
-    from search.analysis import report  # matplotlib takes a second to load
+    from search.analysis.report import write_report  # matplotlib takes a second to load
 
     place, (cluster, _) = desk.place, desk.configured()
     journal, cells = read_cells(desk)
     path = place.build / "report.html"
-    findings = report.Findings(
+    findings = Findings(
         f"All-to-all on {describe(cluster)}",
         cells,
         journal.records,
         read_decision(place.decision, desk.catalogue),
         read_machine(place.machine),
-        report.read_bench(place.build / "bench.json"),
+        read_bench(place.build / "bench.json"),
         cluster.limit,
     )
-    report.write_report(path, findings)
+    write_report(path, findings)
     desk.say(f"report: {path.relative_to(place.root)}")

@@ -1,0 +1,125 @@
+"""What a report shows, and its figures that matter."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from search.analysis.bench import geometric_mean, verdict
+from search.decide.decision import Decision, DecisionTable
+from search.measure.probe import Machine
+from search.results.cell import Cell
+from search.results.journal import Place, Record
+
+Limit = Callable[[int, int], "float | None"]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that a report shows; ``bench`` is what build/bench.json holds."""
+
+    title: str
+    cells: Mapping[Place, Cell]
+    records: Sequence[Record]
+    decision: Decision
+    machine: Machine | None
+    bench: Sequence[Mapping[str, Any]]
+    limit: Limit
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is known of a block: native over the choice, with its interval, and the share of the
+    bandwidth bound that each reaches."""
+
+    block: int
+    ratio: tuple[float, float, float]
+    ours: float | None
+    native: float | None
+
+
+def circumstances(decision: Decision) -> str:
+    """What a reader must know before the figures."""
+    tuned, lines = decision.tuned, []
+    if tuned.get("dilation"):
+        lines.append(f"The machine carried the emulated cluster at {tuned['dilation']}.")
+    if tuned.get("steal"):
+        lines.append(f"Others had {tuned['steal']:.0%} of the processors meanwhile.")
+    if tuned.get("noise"):
+        lines.append(f"Measured on a disturbed cluster, as accepted: {tuned['noise']}.")
+    return " ".join(lines)
+
+
+def shown(decision: Decision) -> list[DecisionTable]:
+    """The first table for each number of ranks."""
+    found: dict[int, DecisionTable] = {}
+    for table in decision.tables:
+        found.setdefault(table.ranks, table)
+    return list(found.values())
+
+
+def ranks_text(table: DecisionTable) -> str:
+    """For how many ranks a table is, for people."""
+    return f"{table.ranks} ranks" if table.ranks else "any number of ranks"
+
+
+def points_of(findings: Findings, table: DecisionTable) -> tuple[list[Point], str]:
+    """Of the bench, if it ran on so many ranks; else of what was measured while tuning."""
+    mine = [row for row in findings.bench if row["ranks"] == table.ranks]
+    if mine:
+        return [
+            Point(
+                row["block"],
+                (row["ratio"], *row["ratio_interval"]),
+                row["limit_s"] / row["generated_s"] if row["limit_s"] else None,
+                row["limit_s"] / row["native_s"] if row["limit_s"] else None,
+            )
+            for row in mine
+        ], "bench"
+    points = []
+    for (ranks, block), cell in sorted(findings.cells.items()):
+        native = next((v for v in cell.rounds if v.label == "native"), None)
+        choice = table.choice(block)
+        if ranks != table.ranks or native is None or choice not in cell.rounds:
+            continue
+        ratio, limit = cell.ratio(native, choice), findings.limit(ranks, block)
+        points.append(
+            Point(
+                block,
+                (ratio.median, ratio.low, ratio.high),
+                limit / cell.score(choice) if limit else None,
+                limit / cell.score(native) if limit else None,
+            )
+        )
+    return points, "tuning"
+
+
+def headline(table: DecisionTable, points: Sequence[Point], source: str) -> str:
+    """The figures that matter, in a sentence."""
+    if not points:
+        return f"Nothing was measured on {ranks_text(table)}."
+    ratios = [point.ratio[0] for point in points]
+    count = Counter(verdict(*point.ratio[1:]) for point in points)
+    shares = [point.ours for point in points if point.ours and point.block >= 1 << 13]
+    bound = f" Blocks of 8 KiB and more reach {min(shares):.0%} to " if shares else ""
+    bound += f"{max(shares):.0%} of the bandwidth bound." if shares else ""
+    return (
+        f"On {ranks_text(table)} the library's own MPI_Alltoall takes "
+        f"{geometric_mean(ratios):.2f} times as long, in the geometric mean of {len(ratios)} sizes "
+        f"({source}), {min(ratios):.2f} times at the least: {count['faster']} sizes "
+        f"are faster, {count['equal']} equal, {count['slower']} slower for sure.{bound}"
+    )
+
+
+def read_bench(path: Path) -> list[dict[str, Any]]:
+    """The rows of build/bench.json; none if the bench did not run."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    rows = content["rows"] if isinstance(content, dict) else []
+    return [row for row in rows if "ranks" in row]  # older ones do not say
