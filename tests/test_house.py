@@ -1,7 +1,10 @@
 """What the layout of search/ promises."""
 
+import re
+
 from importlinter.cli import lint_imports
 
+from search.cluster.backends import BACKENDS, LAUNCHERS
 from search.toolchain import measured_sources
 
 from .conftest import ROOT
@@ -17,3 +20,21 @@ def test_a_man_page_makes_no_journal_stale():
     measured = {path.relative_to(ROOT).parts[:2] for path in measured_sources()}
     assert ("templates", "install") not in measured
     assert {("templates", "alltoall"), ("probes", "measure.c")} <= measured
+
+
+APART = {"doubling"}
+"""Algorithms whose names are words for something else, too: a walk."""
+BARRIERS = {"ring", "tournament"}
+
+
+def test_nothing_is_named_outside_its_own_file(catalogue):
+    """Algorithms, kinds of cluster and launchers are found; 'native' is the reference."""
+    names = {algorithm.name for algorithm in catalogue.algorithms} - {"native"} - APART
+    for path in (ROOT / "search").rglob("*.py"):
+        where = path.relative_to(ROOT / "search").as_posix()
+        if where.startswith("cluster/backends/"):
+            continue
+        theirs = {*BACKENDS, *LAUNCHERS} if not where.startswith("cluster/") else set()
+        words = set(re.findall(r"""["']([a-z_]+)(?:\(|["'])""", path.read_text()))
+        allowed = BARRIERS if where == "measure/messages.py" else set()  # the library's, and ours
+        assert words & (names | theirs) <= allowed, where

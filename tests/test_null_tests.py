@@ -59,8 +59,8 @@ def fitted(cluster, monkeypatch, by_dilation, first=1):
         tried.append(dilated.dilation)
         yield None
 
-    monkeypatch.setattr(null_tests, "null_tests", lambda c, job: by_dilation(c.dilation))
-    found, tests = fit(cluster, first, started, lambda text: None)
+    monkeypatch.setattr(null_tests, "null_tests", lambda c, job, label: by_dilation(c.dilation))
+    found, tests = fit(cluster, first, started, "phased", lambda text: None)
     assert replace(tests, is_inherent=False) == by_dilation(found.dilation)
     return found, tried
 
@@ -93,9 +93,9 @@ def test_what_the_library_adds_is_not_this_machines_doing(cluster, monkeypatch):
 
     def tests(alltoall):
         monkeypatch.setattr(
-            null_tests, "null_tests", lambda c, job: worse(alltoall=alltoall[c.dilation])
+            null_tests, "null_tests", lambda c, job, label: worse(alltoall=alltoall[c.dilation])
         )
-        return fit(cluster, 1, lambda dilated: nullcontext(), lambda text: None)
+        return fit(cluster, 1, lambda dilated: nullcontext(), "phased", lambda text: None)
 
     found, seen = tests({1: 0.72, 2: 0.76})
     assert found.dilation == 1 and seen.is_inherent and seen.troubles(0.2) == []
@@ -105,8 +105,8 @@ def test_what_the_library_adds_is_not_this_machines_doing(cluster, monkeypatch):
 
 def test_what_is_short_of_processors_is_not_the_librarys_doing(cluster, monkeypatch):
     short = worse(alltoall=0.7, others=0.5)
-    monkeypatch.setattr(null_tests, "null_tests", lambda c, job: short)
-    assert fit(cluster, 1, lambda dilated: nullcontext(), lambda text: None)[1] == short
+    monkeypatch.setattr(null_tests, "null_tests", lambda c, job, label: short)
+    assert fit(cluster, 1, lambda dilated: nullcontext(), "phased", lambda text: None)[1] == short
 
 
 def test_processors_that_get_less_to_do_are_worth_another_step(cluster, monkeypatch):

@@ -75,11 +75,12 @@ def plan(ranks: int, blocks: Sequence[int], rivals: Mapping[int, str], pace: Pac
     )
 
 
-def noise(cluster: Cluster, job: Job, gates: Gates, before: NullTests | None) -> str:
+def noise(cluster: Cluster, job: Job, gates: Gates, before: NullTests | None, alltoall: str) -> str:
     """What else the hosts are busy with, or the machine that emulates them, whose tests were
-    ``before`` when it was tuned; nothing if they are not."""
+    ``before`` when it was tuned; nothing if they are not. ``alltoall`` is the label of one without
+    contention."""
     if backend_of(cluster.backend).can_dilate:
-        tests = null_tests(cluster, job)
+        tests = null_tests(cluster, job, alltoall)
         tests = replace(tests, is_inherent=before is not None and before.is_inherent)
         others = f"others have {tests.others:.0%} of the processors"
         found = [*tests.troubles(cluster.timeout), *([others] if tests.is_disturbed else [])]

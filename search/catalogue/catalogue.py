@@ -61,6 +61,10 @@ class Catalogue:
             for variant in algorithm.variants(ranks, each, few, legacy or algorithm.name in only)
         ]
 
+    def contention_free(self, ranks: int) -> Variant:
+        """The simplest variant whose cost has no term for contention."""
+        return next(variant for variant in self.variants(ranks) if variant.is_contention_free)
+
     def variant(self, label: str) -> Variant:
         """The variant with this label; UserError if there is none."""
         match = re.fullmatch(r"([a-z_0-9]+)(?:\(([^()]*)\))?", label)

@@ -38,8 +38,9 @@ def dilate(desk: Desk, program: Path) -> tuple[Cluster, NullTests | None]:
         desk.say(f"probe: {text}")
 
     limit = settings.time_limit
+    alltoall = desk.catalogue.contention_free(cluster.ranks).label
     deadline = desk.begin + limit * PROBE_SHARE if limit else None
-    cluster, tests = fit(cluster, first, started, say, deadline)
+    cluster, tests = fit(cluster, first, started, alltoall, say, deadline)
     if cluster.dilation > 1:
         say(f"this machine carries the cluster at {dilation_text(cluster)}")
     for trouble in tests.troubles(cluster.timeout):

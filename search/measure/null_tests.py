@@ -41,7 +41,6 @@ BETTER = 0.75
 not worth its time."""
 LESS_TO_DO = 0.95
 """Processors that get no less to do than this share of it gain nothing."""
-ALLTOALL = "phased(sync=receiver,segment=0,depth=1)"
 ALLTOALL_BYTES, LEAST_BYTES = 65536, 8192
 ALLTOALL_SECONDS = 1.0
 LEAST_CALLS, MOST_CALLS = 3, 20
@@ -126,8 +125,9 @@ class NullTests:
         )
 
 
-def null_tests(cluster: Cluster, job: Job) -> NullTests:
-    """Test an emulated cluster of several hosts."""
+def null_tests(cluster: Cluster, job: Job, label: str) -> NullTests:
+    """Test an emulated cluster of several hosts; ``label`` names an all-to-all without
+    contention."""
     with Watch() as idle:
         time.sleep(IDLE_SECONDS)
     hosts = cluster.host_of_rank()
@@ -152,7 +152,7 @@ def null_tests(cluster: Cluster, job: Job) -> NullTests:
 
     flow = share(f"flow 0 {to} {size}", LEAST_FLOW)
     shift = share(f"shift {size}", LEAST_SHIFT)
-    alltoall, watch = _alltoall(cluster, job)
+    alltoall, watch = _alltoall(cluster, job, label)
     watches.append(watch)
     return NullTests(
         flow,
@@ -166,7 +166,7 @@ def null_tests(cluster: Cluster, job: Job) -> NullTests:
     )
 
 
-def _alltoall(cluster: Cluster, job: Job) -> tuple[float, Watch]:
+def _alltoall(cluster: Cluster, job: Job, label: str) -> tuple[float, Watch]:
     """The share of its bound that an all-to-all in phases reaches; and what was seen meanwhile."""
     block = ALLTOALL_BYTES
     while block > LEAST_BYTES and LEAST_CALLS * _limit(cluster, block) > ALLTOALL_SECONDS:
@@ -174,9 +174,9 @@ def _alltoall(cluster: Cluster, job: Job) -> tuple[float, Watch]:
     limit = _limit(cluster, block)
     calls = max(LEAST_CALLS, min(MOST_CALLS, round(ALLTOALL_SECONDS / limit)))
     with Watch() as watch:
-        answer = job.ask(f"time {ALLTOALL} {block} 1 {calls} barrier", PATIENCE * (1 + limit))
+        answer = job.ask(f"time {label} {block} 1 {calls} barrier", PATIENCE * (1 + limit))
     if "error" in answer:
-        raise EnvironmentFailure(f"{ALLTOALL} at {block} bytes: {answer['error']}")
+        raise EnvironmentFailure(f"{label} at {block} bytes: {answer['error']}")
     seconds = statistics.median(answer["seconds"])
     running = 1 - watch.stalled / watch.elapsed
     return min(1.0, limit / max(seconds * running, 1e-9)), watch
@@ -190,16 +190,17 @@ def fit(
     cluster: Cluster,
     first: int,
     started: Callable[[Cluster], AbstractContextManager[Job]],
+    alltoall: str,
     say: Callable[[str], None],
     deadline: float | None = None,
 ) -> tuple[Cluster, NullTests]:
     """The cluster, dilated by the least divisor from ``first`` on with which this machine carries
     it, and what the tests saw there; where none is enough, by the one beyond which none helps.
-    ``deadline`` is monotonic time."""
+    ``alltoall`` is the label of one without contention; ``deadline`` is monotonic time."""
     best: tuple[Cluster, NullTests] | None = None
     for dilated in _dilations(cluster, first):
         with started(dilated) as job:
-            tests = null_tests(dilated, job)
+            tests = null_tests(dilated, job, alltoall)
         say(f"null tests: {tests}")
         troubles = tests.troubles(dilated.timeout)
         if best and troubles and not tests.is_better(best[1], best[0].timeout):

@@ -56,7 +56,13 @@ def verify_now(desk: Desk, site: Site) -> None:
         desk.say(f"verify: {text}")
     machine = read_machine(place.machine)
     tests = machine.null_tests if machine else None
-    noise = verify.noise(site.cluster, jobs[0], make_gates(site.cluster), tests)
+    noise = verify.noise(
+        site.cluster,
+        jobs[0],
+        make_gates(site.cluster),
+        tests,
+        catalogue.contention_free(site.cluster.ranks).label,
+    )
     slow = other_rates_now(site.cluster, jobs[0], machine)
 
     def time_blocks(blocks: Sequence[int]) -> list[verify.Verdict]:
