@@ -12,6 +12,8 @@ STALL = 0.02
 """A sleeping process that wakes so many seconds late was kept from it: a hypervisor had the
 processors, or somebody's real-time process."""
 STALLED_SHARE = 0.05
+TELLING_STEAL = 0.05
+"""Share of the processors that others had, from which on the output says so."""
 
 
 class Watch:

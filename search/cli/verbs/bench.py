@@ -13,12 +13,10 @@ from search.cli.options import count, sizes
 from search.cli.summary import describe
 from search.cli.workplace import read_presets, sizes_of
 from search.cluster.site import Site
-from search.cluster.watch import processor_times
+from search.cluster.watch import TELLING_STEAL, processor_times
 from search.decide.decision import read_decision
 from search.strategy.request import EFFORTS
 
-TELLING_STEAL = 0.05
-"""Share of the processors that others had, from which on the output says so."""
 SECONDS = {"quick": 0.3, "normal": 0.8, "thorough": 4.0}
 """Of a block in a launch."""
 LAUNCHES = {"quick": 2, "normal": 3, "thorough": 5}

@@ -8,6 +8,7 @@ from search.cli.desk import Desk
 from search.cli.measured import read_cells
 from search.cli.tuning import Tuned
 from search.cli.workplace import read_identity, sizes_of
+from search.cluster.watch import TELLING_STEAL
 from search.decide.decision import Decision, hashed_tree, write_decision
 from search.decide.rows import decide
 from search.measure.null_tests import dilation_text
@@ -15,9 +16,6 @@ from search.measure.probe import read_machine
 from search.model.expectation import read_predictions
 from search.results.fingerprint import digest
 from search.results.journal import usual_disturbance
-
-TELLING_STEAL = 0.05
-"""Share of the processors that others had, from which on the output says so."""
 
 
 def add_options(parser: ArgumentParser) -> None:
