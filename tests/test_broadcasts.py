@@ -37,7 +37,7 @@ def times(**seconds):
 
 
 def test_parameters_lie_on_the_line_between_sizes():
-    known = times(each=1e-5, os_start=2e-6, or_=3e-6, os_g_or=5e-5)
+    known = times(each=1e-5, o_s=2e-6, o_r=3e-6, one_way=5e-5)
     gap, send, receive, latency = parameters(known, 500)
     assert (gap, send, receive) == pytest.approx((1.5e-5, 3e-6, 4.5e-6))
     assert latency == pytest.approx(4e-5)
@@ -49,7 +49,7 @@ def test_parameters_lie_on_the_line_between_sizes():
 )
 def test_a_formula_by_hand(tree, height, degree):
     """Eight segments on eight ranks: seven gaps of the busiest node, and the way down."""
-    known = times(each=1e-5, os_start=2e-6, or_=3e-6, os_g_or=5e-5)
+    known = times(each=1e-5, o_s=2e-6, o_r=3e-6, one_way=5e-5)
     assert shape(tree, 8) == (height, degree)
     gap, latency = 2e-5, 4e-5
     by_hand = 7 * max(degree * gap, 6e-6 + degree * 4e-6) + height * (latency + degree * gap)

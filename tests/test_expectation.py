@@ -1,15 +1,16 @@
 """The model's use: what racing begins with, what it leaves out, and what is kept of it."""
 
-import json
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from search.measure.points import Points, as_json
+from search.files import read_json
+from search.measure.points import Points
 from search.model.expectation import (
     MOST_BYTES,
     Expectations,
+    Kept,
     keep,
     read_predictions,
     start_model,
@@ -148,7 +149,7 @@ def test_a_damaged_file_is_as_none(tmp_path, content):
     path.write_text(content)
     assert read_predictions(path) == {}
     assert start_model(path, "f", points(), ["a record"]) == points()
-    assert json.loads(path.read_text())["points"] == as_json(points())
+    assert read_json(path, Kept).points == points()
 
 
 def test_what_was_expected_is_kept(tmp_path, few):

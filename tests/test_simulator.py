@@ -125,7 +125,7 @@ def test_work_is_found_again_by_what_exchanges_take(program):
     sizes = []
     for cost, mine in zip(costs, times):
         one_way, alone, among = (Interval(s, s, s) for s in mine)
-        known = {"os_g_or": one_way, "all_at_once": alone, "all_with_all": among}
+        known = {"one_way": one_way, "all_at_once": alone, "all_with_all": among}
         sizes.append(replace(point(cost.bytes, "immediate"), **known))
     wrong = tuple(replace(cost, receive=3e-6, latency=0.0) for cost in costs)
     found = fitted(program, replace(there, costs=wrong, wake=0.0), replace(points(), sizes=sizes))

@@ -38,10 +38,10 @@ TRAINS, TRAIN_SECONDS = (16, 64, 256), 0.03
 """Isends in a row, more and more until SPIKES of them took long."""
 SPIKES = 10
 SPIKE = 4.0
-"""An Isend that takes so many times os_start, and SPIKE_LEAST seconds, is one of large overhead."""
+"""An Isend that takes so many times o_s, and SPIKE_LEAST seconds, is one of large overhead."""
 SPIKE_LEAST = 2e-5
 DELAY = 3e-3
-"""Seconds, beside twice os_g_or, that a receiver comes late."""
+"""Seconds, beside twice one_way, that a receiver comes late."""
 WAITED = 0.7
 """Of a delay: who needs more of it waited for the other side."""
 WIRE_LEAST = 1.5e-4
@@ -82,19 +82,19 @@ def measure_points(
         for size in sizes:
             if passes[-1] and size > LEAST_LARGE:
                 before = passes[-1][-1]
-                if before.os_g_or.median * size / before.bytes > LONGEST:
+                if before.one_way.median * size / before.bytes > LONGEST:
                     break
             passes[-1].append(_point(ask, ranks, size, busy))
     points = _with_changes(ask, ranks, agreed([quietest(same) for same in zip(*passes)]), busy)
-    alpha, beta = line([(p.bytes, p.os_g_or.median) for p in points])
+    alpha, beta = line([(p.bytes, p.one_way.median) for p in points])
     alpha_uni, beta_uni = line([(p.bytes, p.both_ways.median) for p in points])
-    start_send, copy_send = line([(p.bytes, p.os_start.median) for p in points])
-    start_receive, copy_receive = line([(p.bytes, p.or_.median) for p in points])
+    start_send, copy_send = line([(p.bytes, p.o_s.median) for p in points])
+    start_receive, copy_receive = line([(p.bytes, p.o_r.median) for p in points])
     kinds = ("library", "ring", "dissemination", "tournament")
     return Points(
         tuple(points),
         {k: median_interval(ask(f"barrier {k} {CALLS}")["seconds"]) for k in kinds},
-        points[0].os_g_or,
+        points[0].one_way,
         alpha,
         beta,
         alpha_uni,
@@ -144,9 +144,9 @@ def quietest(points: Sequence[Point]) -> Point:
 
     return replace(
         usual,
-        os_g_or=least("os_g_or"),
-        or_=least("or_"),
-        os_start=least("os_start"),
+        one_way=least("one_way"),
+        o_r=least("o_r"),
+        o_s=least("o_s"),
         gap=least("gap"),
         both_ways=least("both_ways"),
         all_at_once=least("all_at_once"),
@@ -182,7 +182,7 @@ def _point(ask: Ask, ranks: int, size: int, busy: Busy | None) -> Point:
 
 
 def _late(ask: Ask, pair: str, one_way: float) -> tuple[Interval, Interval, str]:
-    """A receiver that comes late: or, os_start, and the mode of the send."""
+    """A receiver that comes late: or, o_s, and the mode of the send."""
     delay = min(1.0, DELAY + 2 * one_way)
     times = ask(f"delayed {pair} {round(delay * 1e6)} {CALLS}")
     receive, start = median_interval(times["receive"]), median_interval(times["start"])
@@ -210,7 +210,7 @@ def _with_changes(ask: Ask, ranks: int, points: Sequence[Point], busy: Busy | No
         low, high = found[-1].bytes, point.bytes
         while found[-1].mode != point.mode and high - low > 1:
             middle = (low + high) // 2
-            mode = _late(ask, f"0 {ranks - 1} {middle}", point.os_g_or.median)[2]
+            mode = _late(ask, f"0 {ranks - 1} {middle}", point.one_way.median)[2]
             low, high = (middle, high) if mode == found[-1].mode else (low, middle)
         if found[-1].mode != point.mode and low > found[-1].bytes:
             found.append(replace(_point(ask, ranks, low, busy), mode=found[-1].mode))
@@ -251,7 +251,7 @@ def agreed(points: Sequence[Point]) -> list[Point]:
             found[i] = replace(found[i], mode=after)
     for i in reversed(range(len(found) - 1)):
         mine = UNCLEAR.get(found[i + 1].mode)
-        if found[i].os_g_or.median < WIRE_LEAST and found[i].mode == mine:
+        if found[i].one_way.median < WIRE_LEAST and found[i].mode == mine:
             found[i] = replace(found[i], mode=found[i + 1].mode)
     return found
 
@@ -277,7 +277,7 @@ def _large(starts: Sequence[float]) -> float:
 
 
 def pattern(starts: Sequence[float]) -> tuple[int, float, float, float]:
-    """initial_interval, os_spike, mid_interval and os_mid of Isends in a row; without spikes all
+    """initial_interval, o_s_spike, mid_interval and o_s_mid of Isends in a row; without spikes all
     Isends from half of the first one's time on are of the initial interval."""
     large = [i for i, time in enumerate(starts) if i and time > _large(starts)]
     if len(large) < 2:

@@ -1,15 +1,15 @@
 """What single messages cost: the point-to-point parameters of models of collective operations.
 
-os_g_or, or, os_start, gap and the pattern of Isends are those of Vadhiyar, Fagg and Dongarra,
-section 4.3; one way against both ways at once those of Thakur, Rabenseifner and Gropp, section 3;
-the split of start-ups and copies with contention those of Liu, Wang and Prasanna, section 2.
+one_way (their os_g_or), o_r (or), o_s (os_start), gap and the pattern of Isends are those of
+Vadhiyar, Fagg and Dongarra, section 4.3; one way against both ways at once those of Thakur,
+Rabenseifner and Gropp, section 3; the split of start-ups and copies with contention those of Liu,
+Wang and Prasanna, section 2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from search.results.samples import Interval
 
@@ -20,9 +20,9 @@ MODES = ("immediate", "blocking", "delivered", "rendezvous")
 class Point:
     """One size of message. All times are seconds with their intervals.
 
-    ``os_g_or`` is from the start of a send to the end of its receive; ``or_`` a receive that finds
-    its message there (``or`` in files); ``os_start`` an Isend after a pause; ``gap`` what is left
-    of os_g_or; ``both_ways`` an exchange between two ranks, ``all_at_once`` one of every rank with
+    ``one_way`` is from the start of a send to the end of its receive; ``o_r`` a receive that finds
+    its message there; ``o_s`` an Isend after a pause; ``gap`` what is left
+    of one_way; ``both_ways`` an exchange between two ranks, ``all_at_once`` one of every rank with
     its neighbours; ``each`` one of many messages in a row.
 
     ``all_with_all`` is an exchange of every rank with every other, up to FULL_FRAME bytes where all
@@ -36,14 +36,14 @@ class Point:
     has taken it in;
     rendezvous: when it has arrived, which it does not before the receive has begun.
 
-    Of Isends in a row the first ``initial_interval`` take os_start. Then, if ``mid_interval`` is
-    not 0, one of ``os_spike`` comes after so many of ``os_mid``.
+    Of Isends in a row the first ``initial_interval`` take o_s. Then, if ``mid_interval`` is
+    not 0, one of ``o_s_spike`` comes after so many of ``o_s_mid``.
     """
 
     bytes: int
-    os_g_or: Interval
-    or_: Interval
-    os_start: Interval
+    one_way: Interval
+    o_r: Interval
+    o_s: Interval
     gap: Interval
     both_ways: Interval
     all_at_once: Interval
@@ -52,9 +52,9 @@ class Point:
     work: float
     mode: str
     initial_interval: int
-    os_spike: float
+    o_s_spike: float
     mid_interval: float
-    os_mid: float
+    o_s_mid: float
 
 
 @dataclass(frozen=True)
@@ -115,39 +115,3 @@ def changes(points: Sequence[Point]) -> list[Point]:
     """The first point of each mode in a row."""
     pairs = zip([None, *points], points)
     return [point for before, point in pairs if before is None or before.mode != point.mode]
-
-
-def as_json(points: Points) -> dict[str, Any]:
-    """For build/machine.json: intervals as [low, median, high], seconds and bytes."""
-    content = asdict(points)
-    for point in content["sizes"]:
-        point["or"] = point.pop("or_")
-    return dict(_flat(content))
-
-
-def _flat(value: Any) -> Any:
-    if isinstance(value, dict):
-        if set(value) == {"low", "median", "high"}:
-            return [value["low"], value["median"], value["high"]]
-        return {key: _flat(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_flat(item) for item in value]
-    return value
-
-
-def of_json(content: Mapping[str, Any]) -> Points:
-    """What ``as_json`` made; ValueError, KeyError or TypeError if it is something else."""
-
-    def intervals(item: Mapping[str, Any]) -> dict[str, Any]:
-        renamed = {"or_" if key == "or" else key: value for key, value in item.items()}
-        return {k: Interval(*v) if isinstance(v, list) else v for k, v in renamed.items()}
-
-    several = {
-        "sizes": tuple(Point(**intervals(item)) for item in content["sizes"]),
-        "copies": tuple(Copy(**intervals(item)) for item in content["copies"]),
-        "bursts": tuple(Burst(**intervals(item)) for item in content["bursts"]),
-        "barriers": intervals(content["barriers"]),
-        "token": Interval(*content["token"]),
-        "rates": tuple(content["rates"]),
-    }
-    return Points(**{**content, **several})

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ from search.cluster.hosts import Cluster
 from search.cluster.job import Job
 from search.cluster.topology import PAYLOAD_SHARE
 from search.cluster.watch import processor_times
-from search.files import write_whole
+from search.files import read_json, write_json
 from search.measure.messages import BURST_BYTES, measure_points, measure_rates
 from search.measure.null_tests import NullTests
-from search.measure.points import Points, as_json, changes, of_json
+from search.measure.points import Points, changes
 from search.sizes import size_text
 
 PATIENCE = 60.0
@@ -211,19 +210,13 @@ def _busy_seconds() -> float:
 
 
 def read_machine(path: Path) -> Machine | None:
-    """What ``write_machine`` wrote; None if the probe never ran."""
+    """What the probe wrote; None if it never ran."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        points = of_json(content["points"]) if content.get("points") else None
-        tests = NullTests(**content["null_tests"]) if content.get("null_tests") else None
-        read = {"thresholds": tuple(content["thresholds"]), "null_tests": tests, "points": points}
-        return Machine(**{**content, **read})
-    except (OSError, ValueError, TypeError, KeyError):
+        return read_json(path, Machine)
+    except (OSError, ValueError):
         return None
 
 
 def write_machine(path: Path, machine: Machine) -> None:
     """Write build/machine.json."""
-    points = as_json(machine.points) if machine.points else None
-    content = {**asdict(replace(machine, points=None)), "points": points}
-    write_whole(path, json.dumps(content, indent=1) + "\n")
+    write_json(path, machine)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from search.catalogue.algorithm import Variant
 from search.errors import EnvironmentFailure
-from search.files import read_object, write_whole
-from search.measure.points import Points, as_json, of_json
+from search.files import read_json, write_json
+from search.measure.points import Points
 from search.model.simulator import Simulator
 from search.results.samples import score
 from search.strategy.request import Expectation
@@ -70,33 +69,43 @@ class Expectations:
         )
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What build/model.json holds: the parameters of a tuning's model, and the seconds that it
+    expected, by ranks, block and label."""
+
+    fingerprint: str
+    points: Points
+    predicted: tuple[tuple[int, int, str, float], ...] = ()
+
+
 def start_model(path: Path, fingerprint: str, points: Points, recorded: Sequence[object]) -> Points:
     """The parameters of a tuning's model, kept in a file. One of which something is ``recorded``
     has those with which it began: it expects the same as if it had not been interrupted."""
-    content = read_object(path)
-    if recorded and content.get("fingerprint") == fingerprint:
-        try:
-            return of_json(content["points"])
-        except (ValueError, KeyError, TypeError):
-            pass  # damaged: as if there were none
-    _write(path, {"fingerprint": fingerprint, "points": as_json(points)})
+    kept = _read(path)
+    if recorded and kept and kept.fingerprint == fingerprint:
+        return kept.points
+    write_json(path, Kept(fingerprint, points))
     return points
 
 
 def keep(path: Path, expectations: Iterable[Expectations]) -> None:
-    """Add to the file what was expected: ranks, block, label, seconds."""
-    lines = [line for each in expectations for line in each.lines]
-    _write(path, {**read_object(path), "predicted": lines})
+    """Add to the file what was expected."""
+    kept = _read(path)
+    if kept:
+        lines = tuple(line for each in expectations for line in each.lines)
+        write_json(path, replace(kept, predicted=lines))
 
 
 def read_predictions(path: Path) -> dict[tuple[int, int, str], float]:
     """What ``keep`` kept: seconds by ranks, block and label."""
+    kept = _read(path)
+    return {(n, b, label): seconds for n, b, label, seconds in kept.predicted} if kept else {}
+
+
+def _read(path: Path) -> Kept | None:
+    """None if there is none, or it is damaged."""
     try:
-        lines = read_object(path).get("predicted", [])
-        return {(int(n), int(b), str(label)): float(s) for n, b, label, s in lines}
-    except (ValueError, TypeError):
-        return {}
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    write_whole(path, json.dumps(content) + "\n")
+        return read_json(path, Kept)
+    except (OSError, ValueError):
+        return None

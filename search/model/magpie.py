@@ -47,12 +47,12 @@ def parameters(points: Points, size: int) -> tuple[float, float, float, float]:
 
     return (
         between(one.each.median, other.each.median),
-        between(one.os_start.median, other.os_start.median),
-        between(one.or_.median, other.or_.median),
+        between(one.o_s.median, other.o_s.median),
+        between(one.o_r.median, other.o_r.median),
         latency(known[0]),
     )
 
 
 def latency(shortest: Point) -> float:
     """L: of the shortest message what is no gap."""
-    return max(0.0, shortest.os_g_or.median - shortest.each.median)
+    return max(0.0, shortest.one_way.median - shortest.each.median)

@@ -216,7 +216,7 @@ def _cost(point: Point, points: Points) -> Cost:
     """Of one size, as it was measured, without latency. Where hosts share processors a message is
     no more work than its ``work``, less of what answers it; what is beyond a send and a receive
     alone is done beside."""
-    send, receive = point.os_start.median, point.or_.median
+    send, receive = point.o_s.median, point.o_r.median
     share, beside = 1.0, 0.0
     if point.work:
         answer = 0.0 if point.mode == "immediate" else points.sizes[0].work
@@ -230,8 +230,8 @@ def _cost(point: Point, points: Points) -> Cost:
         0.0,
         point.mode,
         point.initial_interval,
-        share * point.os_mid,
-        share * point.os_spike,
+        share * point.o_s_mid,
+        share * point.o_s_spike,
         point.mid_interval,
         beside,
     )
@@ -272,7 +272,7 @@ def _fit(simulator: Simulator, cost: Cost, point: Point) -> tuple[Cost, float | 
         seconds: list[float] = simulator.ask(request)["seconds"]
         return measured.median - statistics.median(seconds)
 
-    latency = cost.latency + late(f"pingpong 0 {ranks - 1} {size} 3", point.os_g_or)
+    latency = cost.latency + late(f"pingpong 0 {ranks - 1} {size} 3", point.one_way)
     if not (world.processors and size <= FULL_FRAME):
         receive = max(0.0, cost.receive + min(0.0, latency))
         return replace(cost, receive=receive, latency=max(0.0, latency)), None
