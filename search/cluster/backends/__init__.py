@@ -14,8 +14,8 @@ from search.errors import UserError
 def _load(name: str) -> type[Backend]:
     """The class of a file."""
     module = import_module(f"{__name__}.{name}")
-    classes = (value for value in vars(module).values() if isinstance(value, type))
-    return next(c for c in classes if issubclass(c, Backend) and c.__module__ == module.__name__)
+    own = (v for v in vars(module).values() if getattr(v, "__module__", "") == module.__name__)
+    return next(value for value in own if isinstance(value, type) and issubclass(value, Backend))
 
 
 BACKENDS: dict[str, type[Backend]] = {
