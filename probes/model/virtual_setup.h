@@ -5,7 +5,7 @@
 #ifndef VIRTUAL_SETUP_H
 #define VIRTUAL_SETUP_H
 
-#include "virtual_messages.h"
+#include "virtual_mpi.h"
 
 int PMPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
                    MPI_Comm comm)
