@@ -1168,7 +1168,7 @@ int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
 /* ---- what is kept with a communicator ---------------------------------------------------- */
 
 /* Which file this is: all ranks of a communicator must have the same. */
-enum { ATALL_FILE_MARK = 353474189 };
+enum { ATALL_FILE_MARK = 631850225 };
 
 /* The same for people: atall-info finds it in every program and library with this file in it. */
 enum { ATALL_MARK = 10 };
@@ -2232,7 +2232,8 @@ static bool atall_plan_schedule(const struct atall_state *state, struct atall_sc
     bool made = atall_make_schedule(&draft, state->rank, schedule);
     atall_free_draft(&draft);
     if (made)
-        schedule->request = (MPI_Request *)malloc((size_t)schedule->requests * sizeof(MPI_Request));
+        schedule->request = /* not of 0 bytes, which may be NULL */
+            (MPI_Request *)malloc(((size_t)schedule->requests + 1) * sizeof(MPI_Request));
     return made && schedule->request;
 }
 
