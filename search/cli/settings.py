@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from search.strategy import DEFAULT
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -19,7 +21,7 @@ class Settings:
     ranks: tuple[int, ...]
     sizes: tuple[int, ...]
     own_sizes: bool = False
-    strategy: str = "racing"
+    strategy: str = DEFAULT
     timing: str = "isolated"
     effort: str = "normal"
     only: tuple[str, ...] = ()

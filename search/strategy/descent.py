@@ -151,3 +151,6 @@ def _step(cell: Cell, line: Line) -> Search:
             line.variants = line.variants[: len(line.seconds)]
             return
     line.seconds.append(cell.score(variant))
+
+
+NAMES = {"mgd": mgd, "smgd": smgd}

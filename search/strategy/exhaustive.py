@@ -19,3 +19,6 @@ def exhaustive(cells: Cells, task: Task) -> Search:
         least = task.rules.least
         for _ in range(round(MORE * least) if block <= SHORT else least):
             alive = yield from play(cell, alive)
+
+
+NAMES = {"exhaustive": exhaustive}

@@ -306,3 +306,6 @@ def _round_seconds(cell: Cell) -> float:
     """Seconds that the calls of the last round took."""
     last = cell.last
     return calls_seconds(rounds[last] for rounds in cell.rounds.values() if last in rounds)
+
+
+NAMES = {"racing": racing}

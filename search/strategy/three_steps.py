@@ -70,3 +70,6 @@ def _tied(cell: Cell, one: Variant, other: Variant) -> bool:
         return False
     ratio = cell.ratio(one, other)
     return ratio.low <= 1.0 <= ratio.high
+
+
+NAMES = {"three-steps": three_steps}

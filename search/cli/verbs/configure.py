@@ -22,7 +22,7 @@ from search.cluster.hosts import PLACEMENTS, Cluster
 from search.cluster.site import Site
 from search.decide.decision import read_decision
 from search.errors import HostsFailed, Interrupted, UserError
-from search.strategy import STRATEGIES
+from search.strategy import DEFAULT, STRATEGIES
 from search.strategy.profile import read_profile
 from search.strategy.request import EFFORTS, QUICK_SIZES, SIZES
 
@@ -39,7 +39,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--grid", type=grid, metavar="ROWSxCOLUMNS")
     add("--topology", metavar="FILE")
     add("--placement", choices=PLACEMENTS, default="switch")
-    add("--strategy", choices=tuple(STRATEGIES), default="racing")
+    add("--strategy", choices=tuple(STRATEGIES), default=DEFAULT)
     add("--timing", choices=("isolated", "loop"), default="isolated")
     add("--effort", choices=tuple(EFFORTS), default="normal")
     add("--time-limit", type=count, metavar="SECONDS")
