@@ -87,7 +87,7 @@ def fetch(folder: Path) -> Path:
 
 def build(source: Path, folder: Path, mpicc: str) -> None:
     """Configure and make all programs of DIRECTORIES, in parallel; one that fails is not run."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     words = [f"--with-mpi={Path(mpicc).parent.parent}", f"CC={mpicc}"]
     words += ["--disable-fortran", "--disable-cxx"]
     quiet = {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -141,7 +141,7 @@ def library(tools: Toolchain, folder: Path, catalogue: Catalogue) -> Path:
     tables = (DecisionTable(0, rows), generic.tables[-1])
     tree = hashed_tree(parse_conf(TREE, "here"))
     text = emit_c(replace(generic, tables=tables, tree=tree), catalogue, TEMPLATES, all_bodies=True)
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "alltoall.h").write_text(emit_h(TEMPLATES))
     (folder / "alltoall.c").write_text(f'#include "{TESTS}/made_up_hosts.h"\n{text}')
     build_library(tools, folder, folder)
