@@ -8,6 +8,8 @@
 #include "targets.h"
 #include "teams.h"
 
+enum { LINE = 4096 };
+
 static int within(long value, long least, long most)
 {
     return value >= least && value <= most;

@@ -11,12 +11,12 @@
 #include "oracle.h"
 #include "timing.h"
 
-enum { QUIT = -1, UNKNOWN = -2, LINE = 4096 };
+enum { QUIT = -1, UNKNOWN = -2 };
 
 enum target { VARIANT, GENERATED, LIBRARY };
 
 struct request {
-    int verb; /* its place in the table of measure.c; or one of those below */
+    int verb; /* its place in the table of measure.c; or one of those above */
     int target, scheme;
     long size;         /* bytes to each peer, or of a message */
     int first, second; /* ranks; or calls to warm up and to time */

@@ -52,3 +52,11 @@ def read_json(path: Path, kind: type[T]) -> T:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from error
+
+
+def read_json_if_whole(path: Path, kind: type[T]) -> T | None:
+    """The same; None if there is no such file, or it is damaged."""
+    try:
+        return read_json(path, kind)
+    except (OSError, ValueError):
+        return None

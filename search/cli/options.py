@@ -86,7 +86,8 @@ def parser() -> argparse.ArgumentParser:
         line = (module.__doc__ or "").partition("\n")[0]
         one = below.add_parser(name, help=line, description=line, allow_abbrev=False)
         one.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
-        module.add_options(one)
+        if hasattr(module, "add_options"):
+            module.add_options(one)
         one.set_defaults(run=module.run)
     return top
 

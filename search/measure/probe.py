@@ -14,7 +14,7 @@ from search.cluster.hosts import Cluster
 from search.cluster.job import Job
 from search.cluster.topology import PAYLOAD_SHARE
 from search.cluster.watch import processor_times
-from search.files import read_json, write_json
+from search.files import read_json_if_whole, write_json
 from search.measure.messages import BURST_BYTES, measure_points, measure_rates
 from search.measure.null_tests import NullTests
 from search.measure.points import Points, changes
@@ -211,10 +211,7 @@ def _busy_seconds() -> float:
 
 def read_machine(path: Path) -> Machine | None:
     """What the probe wrote; None if it never ran."""
-    try:
-        return read_json(path, Machine)
-    except (OSError, ValueError):
-        return None
+    return read_json_if_whole(path, Machine)
 
 
 def write_machine(path: Path, machine: Machine) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from search.catalogue.algorithm import Variant
 from search.errors import EnvironmentFailure
-from search.files import read_json, write_json
+from search.files import read_json_if_whole, write_json
 from search.measure.points import Points
 from search.model.simulator import Simulator
 from search.results.samples import score
@@ -82,7 +82,7 @@ class Kept:
 def start_model(path: Path, fingerprint: str, points: Points, recorded: Sequence[object]) -> Points:
     """The parameters of a tuning's model, kept in a file. One of which something is ``recorded``
     has those with which it began: it expects the same as if it had not been interrupted."""
-    kept = _read(path)
+    kept = read_json_if_whole(path, Kept)
     if recorded and kept and kept.fingerprint == fingerprint:
         return kept.points
     write_json(path, Kept(fingerprint, points))
@@ -91,7 +91,7 @@ def start_model(path: Path, fingerprint: str, points: Points, recorded: Sequence
 
 def keep(path: Path, expectations: Iterable[Expectations]) -> None:
     """Add to the file what was expected."""
-    kept = _read(path)
+    kept = read_json_if_whole(path, Kept)
     if kept:
         lines = tuple(line for each in expectations for line in each.lines)
         write_json(path, replace(kept, predicted=lines))
@@ -99,13 +99,5 @@ def keep(path: Path, expectations: Iterable[Expectations]) -> None:
 
 def read_predictions(path: Path) -> dict[tuple[int, int, str], float]:
     """What ``keep`` kept: seconds by ranks, block and label."""
-    kept = _read(path)
+    kept = read_json_if_whole(path, Kept)
     return {(n, b, label): seconds for n, b, label, seconds in kept.predicted} if kept else {}
-
-
-def _read(path: Path) -> Kept | None:
-    """None if there is none, or it is damaged."""
-    try:
-        return read_json(path, Kept)
-    except (OSError, ValueError):
-        return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from functools import cache
 from pathlib import Path
 
 from search.catalogue.catalogue import Catalogue
@@ -18,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
 
+@cache
 def pages() -> dict[Path, str]:
     """All that needs no compiler, by file: the generic and a tuned file, and the catalogue."""
     catalogue = Catalogue(TEMPLATES / "alltoall")

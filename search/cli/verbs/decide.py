@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from search.cli.desk import Desk
 from search.cli.measured import read_cells
@@ -16,10 +16,6 @@ from search.measure.probe import read_machine
 from search.model.expectation import read_predictions
 from search.results.fingerprint import digest
 from search.results.journal import usual_disturbance
-
-
-def add_options(parser: ArgumentParser) -> None:
-    """None."""
 
 
 def run(desk: Desk, options: Namespace) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from search.cli.desk import Desk
 from search.cli.verbs.generic import emit_generic
 from search.cli.workplace import emit_decision
-
-
-def add_options(parser: ArgumentParser) -> None:
-    """None."""
 
 
 def run(desk: Desk, options: Namespace) -> None:

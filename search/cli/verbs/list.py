@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from search.cli.desk import Desk
 from search.cli.summary import list_catalogue
-
-
-def add_options(parser: ArgumentParser) -> None:
-    """None."""
 
 
 def run(desk: Desk, options: Namespace) -> None:

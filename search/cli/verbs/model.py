@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from search.analysis.validation import agreement, final, leaders, predictions, show, whole
 from search.cli.desk import Desk
@@ -16,10 +16,6 @@ from search.measure.probe import read_machine
 from search.results.fingerprint import digest
 from search.strategy.racing import FIRST
 from search.strategy.request import Cells
-
-
-def add_options(parser: ArgumentParser) -> None:
-    """None."""
 
 
 def run(desk: Desk, options: Namespace) -> None:

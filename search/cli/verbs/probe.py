@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from dataclasses import replace
 
 from search.cli.desk import Desk
@@ -14,10 +14,6 @@ from search.measure.probe import probe, write_machine
 
 MODEL_LEAST = 60
 """Seconds of a time limit that leave some for the parameters of the model."""
-
-
-def add_options(parser: ArgumentParser) -> None:
-    """None."""
 
 
 def run(desk: Desk, options: Namespace) -> None:

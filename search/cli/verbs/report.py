@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from search.analysis.findings import Findings, read_bench
 from search.cli.desk import Desk
@@ -10,10 +10,6 @@ from search.cli.measured import read_cells
 from search.cli.summary import describe
 from search.decide.decision import read_decision
 from search.measure.probe import read_machine
-
-
-def add_options(parser: ArgumentParser) -> None:
-    """None."""
 
 
 def run(desk: Desk, options: Namespace) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from functools import partial
 
@@ -24,10 +24,6 @@ from search.measure.gates import summarised
 from search.measure.probe import Machine, rates_now, read_machine
 from search.results.cell import linked
 from search.sizes import size_text
-
-
-def add_options(parser: ArgumentParser) -> None:
-    """None."""
 
 
 def run(desk: Desk, options: Namespace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,7 @@ class Emulated(Backend):
 
     def circumstances(self, inventory: Inventory) -> dict[str, object]:
         return {
-            **super().circumstances({}),
+            "kernel": platform.release(),
             "tcp": netns.SYSCTLS,
             "network cards": {},
             "congestion control": netns.CONGESTION_CONTROL,
