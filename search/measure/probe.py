@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from search.cluster.backends import backend_of
+from search.cluster.backends import backend_of, shares_processors
 from search.cluster.hosts import Cluster
 from search.cluster.job import Job
 from search.cluster.topology import PAYLOAD_SHARE
@@ -106,11 +106,6 @@ def _points(
         many = f"{senders} rank{'s' * (senders != 1)}" if senders >= 0 else "all ranks"
         say(f"{many} can send {size_text(size)} to one at once without a loss")
     return points
-
-
-def shares_processors(cluster: Cluster) -> bool:
-    """Whether several hosts are one machine."""
-    return backend_of(cluster.backend).on_this_machine and len(cluster.ranks_on()) > 1
 
 
 def rates_now(cluster: Cluster, job: Job) -> list[tuple[float, ...]]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from search.catalogue.algorithm import Variant
-from search.cluster.backends import backend_of
+from search.cluster.backends import shares_processors
 from search.cluster.hosts import Cluster, dilation_at
 from search.cluster.netns import BURST
 from search.cluster.topology import FULL_FRAME, PAYLOAD_SHARE, Node, flatten
@@ -185,7 +185,6 @@ def calibrated(program: Path, cluster: Cluster, points: Points) -> World:
 
 def make_world(cluster: Cluster, points: Points) -> World:
     """The cluster as it stands, with costs as they were measured, and no latency."""
-    is_emulated = backend_of(cluster.backend).can_dilate
     name_of = cluster.topology.names.of
     hosts = [name_of(host) for host in cluster.host_of_rank()]
     payload = _payload(hosts, points)
@@ -203,10 +202,10 @@ def make_world(cluster: Cluster, points: Points) -> World:
         tuple((places[host], host) for host in hosts),
         tuple(_cost(point, points) for point in points.sizes),
         cluster.buffer,
-        BURST if is_emulated else 0,
+        BURST if cluster.buffer else 0,
         points.copies[-1].together.median,
         max((p.initial_interval * p.bytes for p in spiked), default=1 << 17),
-        len(os.sched_getaffinity(0)) if is_emulated else 0,
+        len(os.sched_getaffinity(0)) if shares_processors(cluster) else 0,
         timeout=cluster.timeout,
         dilation=cluster.dilation,
     )

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from search.cluster.backend import Backend
+from search.cluster.hosts import Cluster
 from search.errors import UserError
 
 
@@ -35,3 +36,8 @@ def backend_of(name: str) -> type[Backend]:
     if name not in BACKENDS:
         raise UserError(f"no kind of cluster is called {name!r}: run ./configure again")
     return BACKENDS[name]
+
+
+def shares_processors(cluster: Cluster) -> bool:
+    """Whether several hosts are one machine."""
+    return backend_of(cluster.backend).on_this_machine and len(cluster.ranks_on()) > 1
