@@ -22,6 +22,7 @@ from search.model.magpie import completion, parameters, shape
 from search.results.cell import cells_of
 from search.results.journal import Journal, Record
 from search.results.samples import Interval, Sample
+from search.results.workload import Workload
 
 from .test_expectation import points
 from .test_points import point
@@ -67,7 +68,9 @@ def test_variants_go_down_to_a_double():
 def recorded(seconds):
     """Records of all variants of 1 KiB; seconds of a tree and a segment."""
     return [
-        Record(8, 1024, v.label, n, Sample((seconds(*request_of(v, 1024)),) * 2, spent=0.01))
+        Record(
+            Workload(8, 1024), v.label, n, Sample((seconds(*request_of(v, 1024)),) * 2, spent=0.01)
+        )
         for v in variants(1024)
         for n in range(6)
     ]

@@ -9,6 +9,7 @@ from search.decide.rows import decide, decide_table, searched_winners
 from search.results.cell import Cell, cells_of
 from search.results.journal import Disturbance, Record, disturbed_rounds
 from search.results.samples import Sample
+from search.results.workload import Workload
 from search.strategy.confirming import confirming
 from search.strategy.request import Answer, Relaunch, Round, Rules, Task
 
@@ -28,7 +29,7 @@ def cell(variants, times, block=64, **others):
         for variant, mine in zip(variants, times)
         if mine
     }
-    return Cell(8, block, rounds, **others)
+    return Cell(Workload(8, block), rounds, **others)
 
 
 def noisy(seconds, share, seed, count=9):
@@ -58,7 +59,7 @@ def test_of_several_the_one_that_is_sure_is_chosen(few):
 
 def test_small_blocks_of_a_disturbed_machine_need_a_wider_margin(few):
     def label(block, is_disturbed, bound):
-        found = {(8, block): cell(few, [[1.3e-3] * 9, [1e-3] * 9], block)}
+        found = {Workload(8, block): cell(few, [[1.3e-3] * 9, [1e-3] * 9], block)}
         tables = decide(found, lambda _: [block], few[0], lambda *_: bound, None, is_disturbed)
         return tables[0].cutoffs[0].variant.label
 
@@ -123,12 +124,12 @@ def test_visits_during_which_the_machine_stood_still_count_less(few):
 
 def test_only_more_than_the_usual_steal_disturbs():
     def record(n, steal, woke=1e-4):
-        return Record(8, 64, rounds=(n,), disturbance=Disturbance(steal, woke))
+        return Record(Workload(8, 64), rounds=(n,), disturbance=Disturbance(steal, woke))
 
     usual = [record(n, 0.3) for n in range(9)]
     assert disturbed_rounds(usual) == {}
-    assert disturbed_rounds([*usual, record(9, 0.6)]) == {(8, 64): {9}}
-    assert disturbed_rounds([*usual, record(9, 0.3, 0.1)]) == {(8, 64): {9}}
+    assert disturbed_rounds([*usual, record(9, 0.6)]) == {Workload(8, 64): {9}}
+    assert disturbed_rounds([*usual, record(9, 0.3, 0.1)]) == {Workload(8, 64): {9}}
 
 
 RULES = Rules(least=6, most=20, tolerance=0.05, budget=1.0)
@@ -147,7 +148,10 @@ def confirmed(variants, found, winners, seconds, sizes):
                 assert wanted.confirms
                 rounds.append(wanted)
                 number += 1
-                times = {v: Sample((seconds(v, wanted.block),), launch=1) for v in wanted.variants}
+                times = {
+                    v: Sample((seconds(v, wanted.workload.block),), launch=1)
+                    for v in wanted.variants
+                }
                 answer = Answer(number, times)
             else:
                 assert isinstance(wanted, Relaunch)
@@ -158,43 +162,44 @@ def confirmed(variants, found, winners, seconds, sizes):
 
 def test_rows_are_confirmed_at_their_ends_and_in_the_middle(few):
     found = {
-        (8, b): cell(few, [[2e-3] * 9, [1e-3] * 9, [1.1e-3] * 9], block=b)
+        Workload(8, b): cell(few, [[2e-3] * 9, [1e-3] * 9, [1.1e-3] * 9], block=b)
         for b in (1, 64, 1024, 4096, 65536)
     }
     winners = [(1, few[0]), (64, few[1]), (1024, few[1]), (4096, few[1]), (65536, few[2])]
     sizes = (1, 8, 64, 1024, 4096, 32768, 65536)
     rounds = confirmed(few, found, winners, lambda v, b: 1e-3, sizes)
-    met = {r.block: {v.label for v in r.variants} for r in rounds}
+    met = {r.workload.block: {v.label for v in r.variants} for r in rounds}
     assert met[64] >= {"native", "ring(sync=none)", "ring(sync=light)"}
     assert met[4096] >= {"native", "ring(sync=none)", "ring(sync=light)"}
     assert set(met) == {1, 8, 64, 1024, 4096, 32768, 65536}  # 32 KiB was never timed
-    assert [r.block for r in rounds] == sorted(r.block for r in rounds)
+    assert [r.workload.block for r in rounds] == sorted(r.workload.block for r in rounds)
 
 
 def test_what_arises_from_confirming_is_confirmed_among_those_next_to_it(few):
     """A variant serves 512 bytes alone that was not timed again there."""
     found = {
-        (8, b): cell(few, [[2e-3] * 9, [1e-3] * 9, [1.1e-3] * 9], block=b) for b in (64, 512, 4096)
+        Workload(8, b): cell(few, [[2e-3] * 9, [1e-3] * 9, [1.1e-3] * 9], block=b)
+        for b in (64, 512, 4096)
     }
     searched = [(64, few[1]), (512, few[1]), (4096, few[1])]
     first = confirmed(few, found, searched, lambda v, b: 1e-3, (64, 512, 4096))
-    assert {r.block for r in first} == {64, 512, 4096}
-    found[8, 512].confirming = frozenset()
+    assert {r.workload.block for r in first} == {64, 512, 4096}
+    found[Workload(8, 512)].confirming = frozenset()
     decided = [(64, few[1]), (512, few[2]), (4096, few[1])]
     second = confirmed(few, found, decided, lambda v, b: 1e-3, (64, 512, 4096))
-    assert {r.block for r in second} == {512}
+    assert {r.workload.block for r in second} == {512}
     assert set(second[0].variants) == {*few[:3]}
     assert confirmed(few, found, decided, lambda v, b: 1e-3, (64, 512, 4096)) == []
 
 
 def test_where_native_serves_all_there_is_nothing_to_confirm(few):
-    found = {(8, 64): cell(few, [[1e-3] * 9])}
+    found = {Workload(8, 64): cell(few, [[1e-3] * 9])}
     assert confirmed(few, found, [(64, few[0])], lambda v, b: 1e-3, (64,)) == []
 
 
 def test_a_row_that_loses_when_confirmed_falls_back_and_that_is_said(few):
     """The ring was 10 % faster in the search, by luck, and is as fast as native in fact."""
-    found = {(8, 64): cell(few, [[1.1e-3] * 9, [1e-3] * 9])}
+    found = {Workload(8, 64): cell(few, [[1.1e-3] * 9, [1e-3] * 9])}
     assert searched_winners([*found.values()], few[0]) == [(64, few[1])]
     confirmed(few, found, [(64, few[1])], lambda v, b: 1e-3, (64,))
     (row,) = decide_table([*found.values()], [64], few[0]).cutoffs
@@ -204,7 +209,7 @@ def test_a_row_that_loses_when_confirmed_falls_back_and_that_is_said(few):
 
 
 def test_a_row_that_is_confirmed_stays(few):
-    found = {(8, 64): cell(few, [[1.2e-3] * 9, [1e-3] * 9])}
+    found = {Workload(8, 64): cell(few, [[1.2e-3] * 9, [1e-3] * 9])}
     confirmed(few, found, [(64, few[1])], lambda v, b: 1.2e-3 if v == few[0] else 1e-3, (64,))
     (row,) = decide_table([*found.values()], [64], few[0]).cutoffs
     assert row.variant == few[1]
@@ -213,10 +218,10 @@ def test_a_row_that_is_confirmed_stays(few):
 
 def test_what_was_not_confirmed_where_others_were_has_no_row(few):
     """A disturbance made native slow while one was timed beside it."""
-    found = {(8, 64): cell(few, [[2e-3] * 9, [1e-3] * 9, [1.01e-3] * 9])}
+    found = {Workload(8, 64): cell(few, [[2e-3] * 9, [1e-3] * 9, [1.01e-3] * 9])}
     winner = searched_winners([*found.values()], few[0])[0][1]
     other = few[2] if winner == few[1] else few[1]
-    mine = found[8, 64]
+    mine = found[Workload(8, 64)]
     for n in range(20):
         for variant in (few[0], winner):
             mine.rounds[variant][100 + n] = Sample((1e-3,), launch=1)
@@ -236,7 +241,7 @@ def test_a_block_of_which_little_is_known_follows_its_neighbours(few):
 
 def test_the_journal_tells_what_confirmed(few):
     records = [
-        Record(8, 64, v.label, n, Sample((1e-3,), launch=n), confirms=n == 1)
+        Record(Workload(8, 64), v.label, n, Sample((1e-3,), launch=n), confirms=n == 1)
         for n in range(2)
         for v in few[:2]
     ]

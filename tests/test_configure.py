@@ -17,6 +17,7 @@ from search.cluster.hosts import Cluster, Host
 from search.cluster.topology_file import parse_conf
 from search.results.journal import Journal, Record
 from search.results.samples import Sample
+from search.results.workload import Workload
 
 from .conftest import ROOT
 from .survival import MARK, ends, left
@@ -229,8 +230,8 @@ def test_the_report_is_one_file_with_all_in_it(tuned, place):
 
 def test_strategies_are_compared_on_exhaustive_journals_only(tuned, place):
     partial = Journal(place / "partial.jsonl", "some")
-    partial.append(Record(4, 1, "native", 0, Sample((1e-3,))))
-    partial.append(Record(4, 8, "ring(sync=none)", 0, Sample((1e-3,))))
+    partial.append(Record(Workload(4, 1), "native", 0, Sample((1e-3,))))
+    partial.append(Record(Workload(4, 8), "ring(sync=none)", 0, Sample((1e-3,))))
     for journal, word in (
         ("partial.jsonl", "--strategy=exhaustive"),
         ("config.mk", "config.mk is not a journal"),

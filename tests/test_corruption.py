@@ -23,6 +23,7 @@ from search.errors import AtallError
 from search.measure.probe import read_machine
 from search.results.journal import Journal, Record
 from search.results.samples import Sample
+from search.results.workload import Workload
 from search.strategy.profile import read_profile
 from search.toolchain import TEMPLATES
 
@@ -69,9 +70,9 @@ def damage(data, chance):
 
 def records():
     sample = Sample((1e-3, 2e-3), ((1, 4),), 1, (), 0.5)
-    yield from (Record(8, 64, "native", n, sample, scheme="round") for n in range(12))
-    yield Record(8, 64, "ring(sync=none)", failure="wrong data")
-    yield Record(8, 64, void="noise", rounds=(3,))
+    yield from (Record(Workload(8, 64), "native", n, sample, scheme="round") for n in range(12))
+    yield Record(Workload(8, 64), "ring(sync=none)", failure="wrong data")
+    yield Record(Workload(8, 64), void="noise", rounds=(3,))
 
 
 def read_journal(path, catalogue):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from search.results.workload import Workload
 from search.strategy import STRATEGIES
 from search.strategy.descent import BEYOND, THRESHOLD, lines_of
 from search.strategy.request import EFFORTS, Task
@@ -37,7 +38,7 @@ def searched(strategy, variants, seconds):
 
     task = Task(8, (BLOCK,), tuple(variants), EFFORTS["normal"], lambda variant: [])
     answer(STRATEGIES[strategy](cells, task), cost)
-    return timed, cells[8, BLOCK]
+    return timed, cells[Workload(8, BLOCK)]
 
 
 def by_segment(**methods):

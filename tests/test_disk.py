@@ -21,13 +21,14 @@ from search.files import write_whole
 from search.measure.probe import Machine, write_machine
 from search.results.journal import Journal, Record
 from search.results.samples import Sample
+from search.results.workload import Workload
 from search.toolchain import TEMPLATES
 
 from .conftest import ROOT
 from .survival import build_directory
 from .test_configure import search
 
-RECORDS = [Record(4, 64, "native", n, Sample((1e-3 + n,), spent=0.5)) for n in range(120)]
+RECORDS = [Record(Workload(4, 64), "native", n, Sample((1e-3 + n,), spent=0.5)) for n in range(120)]
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from search.cluster.topology_file import parse_conf
 from search.results.fingerprint import digest
 from search.results.journal import Journal, Record
 from search.results.samples import Sample
+from search.results.workload import Workload
 from search.toolchain import Toolchain
 
 TREE = "SwitchName=s0 Nodes=n[0-1] Switches=s1 LinkSpeed={}\nSwitchName=s1 Nodes=n2 LinkSpeed=10"
@@ -117,7 +118,9 @@ def test_each_change_is_noticed_and_named(prints, monkeypatch, change):
     place = Workplace(tmp_path)
     before = fields()
     assert fields() == before
-    Journal(place.journal, digest(before)).append(Record(3, 8, "native", 0, Sample((1e-3,))))
+    Journal(place.journal, digest(before)).append(
+        Record(Workload(3, 8), "native", 0, Sample((1e-3,)))
+    )
     said = compared(place, before)
     assert said == ""  # for the first time
     after = fields(**(make(system, tmp_path, monkeypatch) or {}))

@@ -13,6 +13,7 @@ from search.measure.runner import MeasuringRunner
 from search.measure.visits import OutOfTime
 from search.results.journal import Disturbance, Journal, Record
 from search.results.samples import Sample
+from search.results.workload import Workload
 from search.strategy.request import Restart, Round
 
 HOSTS = ["n0", "n0", "n1"]
@@ -161,7 +162,7 @@ def run_rounds(tmp_path, job, variant, rounds, **options):
 
     def search():
         for _ in range(rounds):
-            answers.append((yield Round(3, 8, (variant,))))
+            answers.append((yield Round(Workload(3, 8), (variant,))))
 
     runner = MeasuringRunner(
         job, lambda: job, journal, watcher, lambda ranks, block: 1e-3, gates(), **options
@@ -178,7 +179,9 @@ def test_disturbed_rounds_are_void_and_repeated(catalogue, tmp_path, monkeypatch
     assert [answer.number for answer in answers] == [0, 2, 3]
     assert answers[1].void == {1}
     (void,) = [record for record in journal.records if record.void]
-    assert void == Record(3, 8, void="host n1: 2 task(s) too many want its processors", rounds=(1,))
+    assert void == Record(
+        Workload(3, 8), void="host n1: 2 task(s) too many want its processors", rounds=(1,)
+    )
     assert "1 round at 8 B void and repeated: host n1" in said[0]
 
 
@@ -217,7 +220,7 @@ def test_a_disturbance_is_seen_within_a_long_round(catalogue, tmp_path, monkeypa
     journal, answers = Journal(tmp_path / "j", "f"), []
 
     def search():
-        answers.append((yield Round(3, 8, variants)))
+        answers.append((yield Round(Workload(3, 8), variants)))
 
     job = FakeJob([quiet(), quiet(), quiet(tasks1=3)])
     runner = MeasuringRunner(
@@ -236,10 +239,10 @@ def test_a_search_that_started_anew_finds_all_of_it_in_the_journal(catalogue, tm
     def search():
         for reason in ("times drifted", "and again"):
             for _ in range(2):
-                yield Round(3, 8, (native,))
-            void = (yield Restart(3, 8, reason)).void
+                yield Round(Workload(3, 8), (native,))
+            void = (yield Restart(Workload(3, 8), reason)).void
         assert void == {0, 1, 2, 3}
-        yield Round(3, 8, (native,))
+        yield Round(Workload(3, 8), (native,))
 
     kept = []
     for _ in range(2):

@@ -26,6 +26,7 @@ from search.cluster.topology import single_switch
 from search.errors import EnvironmentFailure, HostsFailed
 from search.measure.runner import TRIES, MeasuringRunner
 from search.results.journal import Journal
+from search.results.workload import Workload
 from search.strategy.request import Failure, Round
 from search.toolchain import Toolchain
 
@@ -98,7 +99,7 @@ def visited(tmp_path, catalogue, job, label="ring(sync=none)", looks=0):
     )
 
     def rounds():
-        outcomes.append((yield Round(3, 8, (variant,))).outcomes[variant])
+        outcomes.append((yield Round(Workload(3, 8), (variant,))).outcomes[variant])
 
     runner.run(rounds())
     return outcomes[0], [loss.host for loss in blamed], journal.records

@@ -6,14 +6,17 @@ import pytest
 from search.errors import UserError
 from search.results.journal import Journal, Record, any_journal
 from search.results.samples import Sample
+from search.results.workload import Workload
 
 from .conftest import ROOT
 
 RECORDS = [
-    Record(8, 1, "native", 0, Sample((0.1, 0.2), ((3, 2), (5, 1)), 1, (1e-5, 2e-5), 0.25, 1)),
-    Record(8, 1, "ring(sync=none)", failure="wrong"),
-    Record(4, 64, "native", 7, Sample((0.25,)), scheme="round"),
-    Record(8, 1, void="host n3: a hog", rounds=(0, 2)),
+    Record(
+        Workload(8, 1), "native", 0, Sample((0.1, 0.2), ((3, 2), (5, 1)), 1, (1e-5, 2e-5), 0.25, 1)
+    ),
+    Record(Workload(8, 1), "ring(sync=none)", failure="wrong"),
+    Record(Workload(4, 64), "native", 7, Sample((0.25,)), scheme="round"),
+    Record(Workload(8, 1), void="host n3: a hog", rounds=(0, 2)),
 ]
 
 

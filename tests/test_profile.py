@@ -4,6 +4,7 @@ import pytest
 
 from search.errors import UserError
 from search.results.journal import any_journal
+from search.results.workload import Workload
 from search.strategy.profile import MOST_BLOCKS, read_profile
 from search.toml import load_toml
 
@@ -69,6 +70,6 @@ def test_what_a_program_called_is_tuned(tools, emulation, tmp_path):
     tables = load_toml(tmp_path / "generated" / "decision.toml")["table"]
     assert {table["ranks"] for table in tables} == {2, 4}
     records = any_journal(tmp_path / "build" / "measurements.jsonl").records
-    places = {(record.ranks, record.block) for record in records if record.sample}
-    assert places >= {(4, 64), (4, 2000), (2, 300)}
-    assert (4, 300) not in places
+    places = {record.workload for record in records if record.sample}
+    assert places >= {Workload(4, 64), Workload(4, 2000), Workload(2, 300)}
+    assert Workload(4, 300) not in places

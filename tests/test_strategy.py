@@ -15,6 +15,7 @@ from search.results.cell import Cell, cells_of, choose, linked
 from search.results.journal import Record, any_journal
 from search.results.recorded import Recorded
 from search.results.samples import Sample
+from search.results.workload import Workload
 from search.strategy import STRATEGIES
 from search.strategy.elimination import better_half, not_grossly_slow, not_rejected, undecided
 from search.strategy.grid import coarse
@@ -44,18 +45,22 @@ def answer(search, seconds, noise=0.0, records=None, relaunches=None):
                     relaunches.append(wanted)
                 wanted = search.send(Answer())
                 continue
-            number = numbers[wanted.block] = numbers.get(wanted.block, -1) + 1
+            number = numbers[wanted.workload.block] = numbers.get(wanted.workload.block, -1) + 1
             outcomes = {}
             for variant in wanted.variants:
-                value = seconds(variant.label, wanted.block)
-                key = variant.label, wanted.block
+                value = seconds(variant.label, wanted.workload.block)
+                key = variant.label, wanted.workload.block
                 counted[key] = counted.get(key, 0) + 1
                 if isinstance(value, str):
                     outcomes[variant] = Failure(value)
-                    record = Record(8, wanted.block, variant.label, failure=value)
+                    record = Record(
+                        Workload(8, wanted.workload.block), variant.label, failure=value
+                    )
                 else:
                     outcomes[variant] = sample(value * (1 + noise * chance.uniform(-1, 1)))
-                    record = Record(8, wanted.block, variant.label, number, outcomes[variant])
+                    record = Record(
+                        Workload(8, wanted.workload.block), variant.label, number, outcomes[variant]
+                    )
                 if records is not None:
                     records.append(record)
             wanted = search.send(Answer(number, outcomes))
@@ -78,7 +83,7 @@ def few(catalogue):
 def filled(few, block=8, **seconds):
     names = dict(zip(("native", "ring", "light", "bruck"), few))
     rounds = {names[k]: {n: sample(x) for n, x in enumerate(v)} for k, v in seconds.items()}
-    return Cell(8, block, rounds)
+    return Cell(Workload(8, block), rounds)
 
 
 # ---- cells
@@ -218,7 +223,9 @@ def test_nothing_works_but_native_fails_not(few, strategy):
 
 def test_rounds_end_when_all_is_known(few):
     def visits(cost, **more):
-        return set(answer(compare(Cell(8, 1), few, task(few, [1])), cost, **more).values())
+        return set(
+            answer(compare(Cell(Workload(8, 1)), few, task(few, [1])), cost, **more).values()
+        )
 
     assert visits(lambda *_: 1e-3) == {RULES.least}
     assert visits(lambda *_: 40.0) == {3}
@@ -283,14 +290,14 @@ def test_what_is_free_of_contention_enters_where_rounds_are_dear(catalogue):
         seconds,
         0.01,
     )
-    assert cells[8, 262144].best().is_contention_free
+    assert cells[Workload(8, 262144)].best().is_contention_free
 
 
 def test_a_relative_promises_a_little_less(catalogue):
     """So that what was never timed does not enter before what won."""
     names = "ring(sync=none)", "phased(sync=receiver,segment=0,depth=1)"
     native = catalogue.variant("native")
-    cell = Cell(8, 32768, {catalogue.variant(x): {0: sample(1.0)} for x in names})
+    cell = Cell(Workload(8, 32768), {catalogue.variant(x): {0: sample(1.0)} for x in names})
     promises = Promises([cell], [32768, 262144])
     other = catalogue.variant("phased(sync=sender,segment=0,depth=1)")
     assert 1.0 < promises.of(other, 262144) < 1.1
@@ -304,7 +311,7 @@ def test_neighbours_winners_enter_whatever_they_promise(catalogue):
 
     def cell(block, seconds):
         times = {v: seconds if v == light else 1.0 for v in variants}
-        return Cell(8, block, {v: {0: sample(x)} for v, x in times.items()})
+        return Cell(Workload(8, block), {v: {0: sample(x)} for v, x in times.items()})
 
     mine = task(variants, [8192, 16384, 32768])
     promises = Promises([cell(8192, 2.0), cell(32768, 0.9)], mine.sizes)
@@ -350,7 +357,7 @@ def test_forms_of_one_algorithm_are_not_parted_where_rounds_are_dear(catalogue):
         mine = replace(task(variants, sizes, rules), between=False)
         cells = {}
         answer(STRATEGIES["racing"](cells, mine), seconds, 0.01)
-        assert ((8, 128 << 10) in cells) == (not is_expensive)
+        assert (Workload(8, 128 << 10) in cells) == (not is_expensive)
 
 
 def test_what_cannot_be_fast_enough_is_not_tried(catalogue):
@@ -372,7 +379,7 @@ def test_several_launches_are_asked_for(few):
 def test_a_second_table_serves_where_needs_are_not_met(catalogue):
     variants = [catalogue.variant(x) for x in ("native", "ring(sync=none)", "pair(sync=none)")]
     records = [
-        Record(8, b, v.label, n, sample(t))
+        Record(Workload(8, b), v.label, n, sample(t))
         for b in (1, 1024)
         for n in range(9)
         for v, t in zip(variants, (3.0, 2.0, 1.0))
@@ -396,7 +403,7 @@ def test_the_second_table_has_finalists_of_its_own(catalogue):
     """The ring left the race for what a table without needs cannot have."""
     variants = [catalogue.variant(x) for x in ("native", "ring(sync=none)", "pair(sync=none)")]
     records = [
-        Record(8, 1, v.label, n, sample(t))
+        Record(Workload(8, 1), v.label, n, sample(t))
         for n in range(9)
         for v, t in zip(variants, (3.0, 2.0, 1.0))
         if n < 3 or v != variants[1]
@@ -407,7 +414,8 @@ def test_the_second_table_has_finalists_of_its_own(catalogue):
 
 def test_every_number_of_ranks_has_a_table(catalogue, few):
     cells = {
-        (n, 64): Cell(n, 64, filled(few, native=[1.0] * 9, ring=[0.5] * 9).rounds) for n in (4, 16)
+        Workload(n, 64): Cell(Workload(n, 64), filled(few, native=[1.0] * 9, ring=[0.5] * 9).rounds)
+        for n in (4, 16)
     }
     assert [t.ranks for t in decide(cells, lambda _: [64], few[0])] == [16, 4]
 
@@ -436,21 +444,21 @@ def test_cut_offs_are_where_times_cross(few):
 def test_recorded_rounds_come_back_whole_and_in_order(few):
     native, ring, _, bruck = few
     records = [
-        Record(8, 1, "native", 0, sample(1.0)),
-        Record(8, 1, "ring(sync=none)", 0, sample(2.0)),
-        Record(8, 1, "native", 1, sample(1.5)),
-        Record(8, 1, "ring(sync=none)", 1, sample(2.5)),
-        Record(8, 1, "native", 2, sample(1.7)),
-        Record(8, 1, "bruck(radix=2)", failure="wrong data"),
-        Record(8, 1, void="a hog", rounds=(0,)),
+        Record(Workload(8, 1), "native", 0, sample(1.0)),
+        Record(Workload(8, 1), "ring(sync=none)", 0, sample(2.0)),
+        Record(Workload(8, 1), "native", 1, sample(1.5)),
+        Record(Workload(8, 1), "ring(sync=none)", 1, sample(2.5)),
+        Record(Workload(8, 1), "native", 2, sample(1.7)),
+        Record(Workload(8, 1), "bruck(radix=2)", failure="wrong data"),
+        Record(Workload(8, 1), void="a hog", rounds=(0,)),
     ]
     recorded = Recorded(records)
     labels = ["native", "ring(sync=none)", "bruck(radix=2)"]
-    number, samples = recorded.take((8, 1), labels)
+    number, samples = recorded.take(Workload(8, 1), labels)
     assert (number, sorted(s.seconds for s in samples.values())) == (1, [1.5, 2.5])
-    assert recorded.take((8, 1), labels) is None  # round 2 is not whole
-    assert recorded.next_number((8, 1)) == 3
-    assert recorded.take((4, 1), ["native"]) is None
+    assert recorded.take(Workload(8, 1), labels) is None  # round 2 is not whole
+    assert recorded.next_number(Workload(8, 1)) == 3
+    assert recorded.take(Workload(4, 1), ["native"]) is None
     assert recorded.failures == {"bruck(radix=2)": "wrong data"}
 
 
@@ -482,7 +490,7 @@ def test_families_are_compared(catalogue, capsys):
     path = next(path for path in DATA if "two-switches" in str(path))
     found = compare_families(Console(), any_journal(path).records, catalogue)
     said = capsys.readouterr().out
-    best = {block: next(iter(families)) for (_, block), families in found.items()}
+    best = {workload.block: next(iter(families)) for workload, families in found.items()}
     assert best[16384] == "phased"
     for block, row in zip(best, said.splitlines()[2:]):
         assert "1.00" in row, block

@@ -6,12 +6,13 @@ from search.analysis import validation
 from search.analysis.validation import agreement, final, leaders, whole
 from search.results.cell import Cell
 from search.results.samples import Sample
+from search.results.workload import Workload
 from search.strategy.request import Answer, Failure
 
 from .survival import build_directory
 from .test_configure import search
 
-PLACE = 8, 1024
+HERE = Workload(8, 1024)
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def variants(catalogue):
 def filled(times):
     """A cell with a round for each column of seconds."""
     rounds = {v: {n: Sample((s,)) for n, s in enumerate(mine)} for v, mine in times.items()}
-    return Cell(*PLACE, rounds)
+    return Cell(HERE, rounds)
 
 
 def played(search, seconds, failing=()):
@@ -52,19 +53,19 @@ def test_leaders_are_the_best_of_both_rankings(variants):
 def test_a_final_goes_on_for_a_while(variants):
     few = variants[:4]
     cells = {}
-    short = played(final(cells, {PLACE: few}), dict.fromkeys(few, 1e-4))
+    short = played(final(cells, {HERE: few}), dict.fromkeys(few, 1e-4))
     assert short == [4] * validation.MOST_ROUNDS
-    assert all(len(cells[PLACE].rounds[v]) == validation.MOST_ROUNDS for v in few)
-    long = played(final({}, {PLACE: few}), dict.fromkeys(few, 1.0))
+    assert all(len(cells[HERE].rounds[v]) == validation.MOST_ROUNDS for v in few)
+    long = played(final({}, {HERE: few}), dict.fromkeys(few, 1.0))
     assert long == [4] * validation.LEAST_ROUNDS
 
 
 def test_what_fails_in_a_final_is_out(variants):
     cells = {}
-    wanted = played(final(cells, {PLACE: variants[:3]}), dict.fromkeys(variants, 1.0), variants[:1])
+    wanted = played(final(cells, {HERE: variants[:3]}), dict.fromkeys(variants, 1.0), variants[:1])
     assert wanted[:3] == [3, 2, 2]
-    assert list(cells[PLACE].rounds) == list(variants[1:3])
-    assert played(final({}, {PLACE: variants[:1]}), {}, variants[:1]) == [1]
+    assert list(cells[HERE].rounds) == list(variants[1:3])
+    assert played(final({}, {HERE: variants[:1]}), {}, variants[:1]) == [1]
 
 
 def test_rounds_of_some_do_not_count_for_all(variants):

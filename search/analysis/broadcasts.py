@@ -27,6 +27,7 @@ from search.model.magpie import shape
 from search.results.cell import Cell
 from search.results.journal import Journal, Record
 from search.results.samples import sample_of
+from search.results.workload import Workload
 from search.sizes import size_text
 from search.strategy.descent import BEYOND
 from search.strategy.request import EFFORTS, Expectation, Task
@@ -113,7 +114,7 @@ def record(
     everything = variants(size)
     shuffle = random.Random(size)
     for number in range(ROUNDS):
-        known = {r.label for r in journal.records if (r.block, r.round) == (size, number)}
+        known = {r.label for r in journal.records if (r.workload.block, r.round) == (size, number)}
         order = [variant for variant in everything if variant.label not in known]
         shuffle.shuffle(order)
         for variant in order:
@@ -124,9 +125,9 @@ def record(
             except JobLost as error:
                 raise EnvironmentFailure(f"{variant.label}: {error}") from error
             sample = sample_of(answer, time.monotonic() - begin)
-            journal.append(Record(ranks, size, variant.label, number, sample))
+            journal.append(Record(Workload(ranks, size), variant.label, number, sample))
         say(f"{size_text(size)}: round {number + 1} of {ROUNDS}")
-    return [record for record in journal.records if record.block == size]
+    return [record for record in journal.records if record.workload.block == size]
 
 
 def ask_for(job: Job, tree: str, size: int, segment: int) -> Mapping[str, Any]:

@@ -54,15 +54,18 @@ def compare_strategies(
     failed = {record.label for record in records if record.failure}
     labels = {record.label for record in records if record.label} - failed
     variants = sorted((variant_of(x) for x in labels), key=lambda v: v.simplicity)
-    ranks = max(record.ranks for record in records)
+    ranks = max(record.workload.ranks for record in records)
     cells = {
-        block: cell
-        for (n, block), cell in cells_of(records, variants).items()
-        if n == ranks and all(v in cell.rounds for v in variants if v.fits(ranks, block))
+        cell.block: cell
+        for cell in cells_of(records, variants).values()
+        if cell.ranks == ranks
+        and all(v in cell.rounds for v in variants if v.fits(ranks, cell.block))
     }
     if not cells:
         raise UserError(f"{name}: no block has times of all variants: --strategy=exhaustive does")
-    mine = [r for r in records if r.failure or (r.ranks == ranks and r.block in cells)]
+    mine = [
+        r for r in records if r.failure or (r.workload.ranks == ranks and r.workload.block in cells)
+    ]
     known = set(variants)
     task = adapt(
         Task(
@@ -94,7 +97,7 @@ def replay(
         runners.append(ReplayRunner(records, seed))
         runners[-1].run(STRATEGIES[strategy](found, task))
         if strategy == REFERENCE:
-            found = {place: half(cell, seed) for place, cell in found.items()}
+            found = {workload: half(cell, seed) for workload, cell in found.items()}
         else:
             for winners in WINNERS_TO_CONFIRM:
                 runners[-1].run(confirming(found, task, winners([*found.values()], native)))
@@ -114,7 +117,7 @@ def half(cell: Cell, seed: int) -> Cell:
     numbers = sorted({n for rounds in cell.rounds.values() for n in rounds})
     kept = set(random.Random(seed).sample(numbers, (len(numbers) + 1) // 2))
     rounds = {v: {n: s for n, s in mine.items() if n in kept} for v, mine in cell.rounds.items()}
-    return Cell(cell.ranks, cell.block, {v: mine for v, mine in rounds.items() if mine})
+    return Cell(cell.workload, {v: mine for v, mine in rounds.items() if mine})
 
 
 def lost(cell: Cell, table: DecisionTable, reference: DecisionTable) -> tuple[float, bool]:

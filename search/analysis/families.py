@@ -9,7 +9,8 @@ from rich.console import Console
 from search.catalogue.algorithm import Variant
 from search.catalogue.catalogue import Catalogue
 from search.results.cell import Cell, cells_of
-from search.results.journal import Place, Record
+from search.results.journal import Record
+from search.results.workload import Workload
 from search.sizes import size_text
 
 
@@ -23,25 +24,25 @@ def best_of_families(cell: Cell) -> dict[str, Variant]:
 
 def compare_families(
     console: Console, records: Sequence[Record], catalogue: Catalogue
-) -> Mapping[Place, dict[str, Variant]]:
+) -> Mapping[Workload, dict[str, Variant]]:
     """Print as Markdown, for each number of ranks and block of a journal, the best variant, the
     next, and each family's score as a multiple of the best; then who never wins."""
     variants = [catalogue.variant(label) for label in {r.label for r in records if r.label}]
     cells = cells_of(records, variants)
-    found = {place: best_of_families(cell) for place, cell in cells.items()}
+    found = {workload: best_of_families(cell) for workload, cell in cells.items()}
     families = sorted(
         {name for best in found.values() for name in best},
         key=lambda name: min(_ratio(cells[p], best, name) for p, best in found.items()),
     )
     headings = ["ranks", "block", "best", "runner-up", *families]
     lines = [headings, ["---"] * len(headings)]
-    for place, best in found.items():
-        cell = cells[place]
+    for workload, best in found.items():
+        cell = cells[workload]
         ranked = [variant.label for variant in sorted(cell.rounds, key=cell.score)]
         lines.append(
             [
-                str(place[0]),
-                size_text(place[1]),
+                str(workload.ranks),
+                size_text(workload.block),
                 *(ranked + [""])[:2],
                 *(f"{_ratio(cell, best, name):.2f}" if name in best else "" for name in families),
             ]

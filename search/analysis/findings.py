@@ -13,7 +13,8 @@ from search.analysis.bench import geometric_mean, verdict
 from search.decide.decision import Decision, DecisionTable
 from search.measure.probe import Machine
 from search.results.cell import Cell
-from search.results.journal import Place, Record
+from search.results.journal import Record
+from search.results.workload import Workload
 
 Limit = Callable[[int, int], "float | None"]
 
@@ -23,7 +24,7 @@ class Findings:
     """All that a report shows; ``bench`` is what build/bench.json holds."""
 
     title: str
-    cells: Mapping[Place, Cell]
+    cells: Mapping[Workload, Cell]
     records: Sequence[Record]
     decision: Decision
     machine: Machine | None
@@ -81,15 +82,15 @@ def points_of(findings: Findings, table: DecisionTable) -> tuple[list[Point], st
             for row in mine
         ], "bench"
     points = []
-    for (ranks, block), cell in sorted(findings.cells.items()):
+    for _, cell in sorted(findings.cells.items()):
         native = next((v for v in cell.rounds if v.label == "native"), None)
-        choice = table.choice(block)
-        if ranks != table.ranks or native is None or choice not in cell.rounds:
+        choice = table.choice(cell.block)
+        if cell.ranks != table.ranks or native is None or choice not in cell.rounds:
             continue
-        ratio, limit = cell.ratio(native, choice), findings.limit(ranks, block)
+        ratio, limit = cell.ratio(native, choice), findings.limit(cell.ranks, cell.block)
         points.append(
             Point(
-                block,
+                cell.block,
                 (ratio.median, ratio.low, ratio.high),
                 limit / cell.score(choice) if limit else None,
                 limit / cell.score(native) if limit else None,

@@ -23,7 +23,8 @@ from search.analysis.report_pictures import NATIVE, OURS, ratios, retransmission
 from search.decide.decision import Cutoff, DecisionTable, Ratio
 from search.files import write_whole
 from search.measure.probe import Machine
-from search.results.journal import Place, Record
+from search.results.journal import Record
+from search.results.workload import Workload
 from search.sizes import size_text
 
 MOST_IN_BAR = 4.0
@@ -139,7 +140,7 @@ def _every_variant(findings: Findings) -> list[Part]:
     """Times of all variants, and retransmissions of those that were chosen."""
     parts = []
     for table in shown(findings.decision):
-        cells = [c for (n, _), c in sorted(findings.cells.items()) if n == table.ranks]
+        cells = [c for _, c in sorted(findings.cells.items()) if c.ranks == table.ranks]
         if cells:
             chosen = {cutoff.variant.label for cutoff in table.cutoffs}
             text = f"{ranks_text(table)}: medians with 95 % intervals."
@@ -173,11 +174,11 @@ def _bench(rows: Sequence[Mapping[str, Any]]) -> Part:
 def _troubles(records: Sequence[Record]) -> Part:
     """What was void or excluded."""
     rows = [
-        (size_text(r.block), f"{len(r.rounds)} rounds void", r.void)
+        (size_text(r.workload.block), f"{len(r.rounds)} rounds void", r.void)
         for r in records
         if r.void is not None
     ]
-    rows += [(size_text(r.block), r.label, r.failure) for r in records if r.failure]
+    rows += [(size_text(r.workload.block), r.label, r.failure) for r in records if r.failure]
     if not rows:
         return Part("None: no round was void, no variant failed.")
     return Part(headings=("block", "what", "why"), rows=rows)
@@ -185,22 +186,21 @@ def _troubles(records: Sequence[Record]) -> Part:
 
 def _spent(records: Sequence[Record]) -> Part:
     """How long each cell took."""
-    spent: dict[Place, list[float]] = {}
-    variants: dict[Place, set[str]] = {}
+    spent: dict[Workload, list[float]] = {}
+    variants: dict[Workload, set[str]] = {}
     for record in records:
         if record.sample:
-            place = record.ranks, record.block
-            spent.setdefault(place, []).append(record.sample.spent)
-            variants.setdefault(place, set()).add(record.label)
+            spent.setdefault(record.workload, []).append(record.sample.spent)
+            variants.setdefault(record.workload, set()).add(record.label)
     rows = [
         (
-            str(ranks),
-            size_text(block),
-            str(len(variants[ranks, block])),
+            str(workload.ranks),
+            size_text(workload.block),
+            str(len(variants[workload])),
             str(len(seconds)),
             f"{sum(seconds):.1f}",
         )
-        for (ranks, block), seconds in sorted(spent.items())
+        for workload, seconds in sorted(spent.items())
     ]
     whole = sum(sum(seconds) for seconds in spent.values())
     headings = ("ranks", "block", "variants", "visits", "seconds")

@@ -18,8 +18,8 @@ from scipy.stats import kendalltau
 
 from search.catalogue.algorithm import Variant
 from search.results.cell import EQUAL, Cell
-from search.results.journal import Place
 from search.results.samples import Sample, score
+from search.results.workload import Workload
 from search.sizes import size_text
 from search.strategy.racing import FIRST
 from search.strategy.request import Cells, Search, calls_seconds, play
@@ -69,7 +69,7 @@ def whole(cell: Cell) -> Cell:
     if not numbers:
         return cell
     kept = {v: {n: rounds[n] for n in sorted(numbers)} for v, rounds in cell.rounds.items()}
-    return Cell(cell.ranks, cell.block, kept)
+    return Cell(cell.workload, kept)
 
 
 def leaders(cell: Cell, predicted: Mapping[Variant, float]) -> tuple[Variant, ...]:
@@ -79,10 +79,10 @@ def leaders(cell: Cell, predicted: Mapping[Variant, float]) -> tuple[Variant, ..
     return tuple(dict.fromkeys([*measured[:LEADERS], *ranking[: 2 * FIRST]]))
 
 
-def final(cells: Cells, leading: Mapping[Place, Sequence[Variant]]) -> Search:
+def final(cells: Cells, leading: Mapping[Workload, Sequence[Variant]]) -> Search:
     """Fill ``cells`` with rounds of those that lead."""
-    for place, variants in leading.items():
-        cell = cells.setdefault(place, Cell(*place))
+    for workload, variants in leading.items():
+        cell = cells.setdefault(workload, Cell(workload))
         alive = list(variants)
         for done in range(MOST_ROUNDS):
             spent = calls_seconds(sample for v in cell.variants for sample in cell.samples(v))

@@ -24,4 +24,4 @@ def read_cells(desk: Desk) -> tuple[Journal, Cells]:
         raise UserError(
             "nothing is measured yet: run ./configure or 'make tune', with enough --time-limit="
         )
-    return journal, {key: cell for key, cell in cells.items() if key[0] in settings.ranks}
+    return journal, {key: cell for key, cell in cells.items() if key.ranks in settings.ranks}

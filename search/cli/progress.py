@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from search.results.workload import Workload
 from search.sizes import size_text
 
 PLAIN_SECONDS = 10.0
@@ -17,11 +18,11 @@ PLAIN_SECONDS = 10.0
 class Display:
     """Context manager that shows how far a search is. Implements runner.Watcher."""
 
-    def __init__(self, console: Console, ranks: Sequence[int], sizes: Sequence[int]) -> None:
+    def __init__(self, console: Console, workloads: Collection[Workload]) -> None:
         self._console = console
-        self._places = {(n, block) for n in ranks for block in sizes}
-        self._several = len(ranks) > 1
-        self._seen: set[tuple[int, int]] = set()
+        self._wanted = set(workloads)
+        self._several = len({one.ranks for one in workloads}) > 1
+        self._seen: set[Workload] = set()
         self._last = time.monotonic()
         self._progress = Progress(
             SpinnerColumn(),
@@ -33,7 +34,7 @@ class Display:
             disable=not console.is_terminal,
             transient=True,
         )
-        self._task = self._progress.add_task("", total=len(self._places))
+        self._task = self._progress.add_task("", total=len(self._wanted))
 
     def __enter__(self) -> Display:
         self._progress.start()
@@ -42,14 +43,15 @@ class Display:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def round(self, ranks: int, block: int, variants: int, fresh: bool) -> None:
+    def round(self, workload: Workload, variants: int, fresh: bool) -> None:
         """A round of so many variants begins."""
-        place = ranks, block
-        is_new = place not in self._seen
-        self._seen.add(place)
-        text = f"{f'{ranks} ranks, ' if self._several else ''}block {size_text(block)}: "
-        text += f"{variants} variant{'s' * (variants != 1)}"
-        done = len(self._seen & self._places) - 1
+        is_new = workload not in self._seen
+        self._seen.add(workload)
+        ranks = f"{workload.ranks} ranks, " if self._several else ""
+        text = (
+            f"{ranks}block {size_text(workload.block)}: {variants} variant{'s' * (variants != 1)}"
+        )
+        done = len(self._seen & self._wanted) - 1
         self._progress.update(self._task, description=text, completed=done)
         if self._console.is_terminal or not fresh:
             return

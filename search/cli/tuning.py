@@ -29,7 +29,8 @@ from search.measure.runner import MeasuringRunner
 from search.measure.visits import OutOfTime
 from search.model.expectation import Expectations, keep, start_model
 from search.results.fingerprint import digest
-from search.results.journal import Journal, Place
+from search.results.journal import Journal
+from search.results.workload import Workload
 from search.sizes import size_text
 from search.strategy import STRATEGIES
 from search.strategy.confirming import confirming
@@ -75,7 +76,8 @@ def tune(desk: Desk, site: Site, job: Job) -> Tuned:
             + (f", {len(journal.records)} records are there already" if journal.records else "")
         )
         started, too_early = time.monotonic(), ""
-        with Display(console, settings.ranks, tasks[-1].sizes) as display, Watch() as watch:
+        wanted = [task.workload(block) for task in tasks for block in task.sizes]
+        with Display(console, wanted) as display, Watch() as watch:
             deadline = desk.begin + settings.time_limit if settings.time_limit else None
             runner = make_runner(site, place, job, journal, display, settings, watch, deadline)
             try:
@@ -86,7 +88,7 @@ def tune(desk: Desk, site: Site, job: Job) -> Tuned:
                     display.say("confirming what was found, in another launch")
                 for task in tasks if is_to_confirm else ():
                     for winners in WINNERS_TO_CONFIRM:
-                        mine = [c for c in cells.values() if c.ranks == task.ranks and c.rounds]
+                        mine = task.measured(cells)
                         runner.run(confirming(cells, task, winners(mine, task.variants[0])))
             except OutOfTime:
                 too_early = "; the time limit came first"
@@ -144,12 +146,11 @@ def measure_rounds(
     job: Job,
     journal: Journal,
     search: Search,
-    places: Collection[Place],
+    workloads: Collection[Workload],
 ) -> None:
-    """Let a search of these ranks and blocks measure what the journal does not hold."""
+    """Let a search of these workloads measure what the journal does not hold."""
     console, place, (_, settings) = desk.console, desk.place, desk.configured()
-    ranks, blocks = ({key[i] for key in places} for i in range(2))
-    with Display(console, sorted(ranks), sorted(blocks)) as display, Watch() as watch:
+    with Display(console, workloads) as display, Watch() as watch:
         runner = make_runner(site, place, job, journal, display, settings, watch)
         try:
             runner.run(search)
@@ -220,7 +221,7 @@ def uncertain(cells: Cells, tasks: Sequence[Task]) -> tuple[str, ...]:
     lines = []
     for task in tasks:
         for block in task.sizes:
-            cell = cells.get((task.ranks, block))
+            cell = cells.get(task.workload(block))
             where = f"{size_text(block)} on {task.ranks} ranks"
             if cell is None or not cell.rounds:
                 continue
@@ -229,8 +230,7 @@ def uncertain(cells: Cells, tasks: Sequence[Task]) -> tuple[str, ...]:
             if others:
                 names = ", ".join(v.label for v in [cell.best(finalists), *others][:4])
                 lines.append(f"{where}: {names} are not statistically distinguishable")
-        mine = [cell for cell in cells.values() if cell.ranks == task.ranks and cell.rounds]
-        reached = [cell.block for cell in mine]
+        reached = [cell.block for cell in task.measured(cells)]
         if not reached or max(reached) < max(task.sizes):
             beyond = f"beyond {size_text(max(reached))}" if reached else "at any size"
             lines.append(f"nothing is measured {beyond} on {task.ranks} ranks")

@@ -12,8 +12,8 @@ from search.cluster.topology import FULL_FRAME
 from search.decide.claim import indistinguishable, spread_in, winners_of
 from search.decide.decision import Cutoff, DecisionTable, Evidence, Ratio, merge_equal
 from search.results.cell import Cell, between, linked
-from search.results.journal import Place
 from search.results.samples import TIMEOUT, modes, sits_on_ticks
+from search.results.workload import Workload
 
 Limit = Callable[[int, int], Optional[float]]
 """The physical limit of ranks and block in seconds, if the links' speeds are known."""
@@ -32,7 +32,7 @@ def unknown_limit(ranks: int, block: int) -> float | None:
 
 
 def decide(
-    cells: Mapping[Place, Cell],
+    cells: Mapping[Workload, Cell],
     sizes: Callable[[int], Sequence[int]],
     native: Variant,
     limit: Limit = unknown_limit,
@@ -45,8 +45,8 @@ def decide(
     processors were short (``is_disturbed``) they, not the network, decide what is best for small
     blocks: another than the library's own must be DISTURBED_MARGIN times faster there."""
     tables, free = [], []
-    for ranks in sorted({ranks for ranks, _ in cells}, reverse=True):
-        mine = [cell for (n, _), cell in cells.items() if n == ranks]
+    for ranks in sorted({workload.ranks for workload in cells}, reverse=True):
+        mine = [cell for cell in cells.values() if cell.ranks == ranks]
         if is_disturbed:
             mine = [_doubted(cell, limit(ranks, cell.block)) for cell in mine]
         tables.append(decide_table(mine, sizes(ranks), native, limit, predicted))

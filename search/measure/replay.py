@@ -7,8 +7,9 @@ import statistics
 from collections.abc import Iterable
 
 from search.catalogue.algorithm import Variant
-from search.results.journal import Place, Record, rounds_of
+from search.results.journal import Record, rounds_of
 from search.results.samples import Sample
+from search.results.workload import Workload
 from search.strategy.request import Answer, Failure, Outcome, Request, Round, Search
 
 
@@ -24,21 +25,21 @@ class ReplayRunner:
         self._random = random.Random(seed)
         records = list(records)
         self._rounds = rounds_of(records)
-        self._spent: dict[tuple[Place, str], list[float]] = {}
+        self._spent: dict[tuple[Workload, str], list[float]] = {}
         self._failures: dict[str, str] = {}
-        self._waiting: dict[Place, list[int]] = {}
-        self._numbers: dict[Place, int] = {}
-        self._visited: set[tuple[Place, str]] = set()
+        self._waiting: dict[Workload, list[int]] = {}
+        self._numbers: dict[Workload, int] = {}
+        self._visited: set[tuple[Workload, str]] = set()
         for record in records:
             if record.sample:
-                key = (record.ranks, record.block), record.label
+                key = record.workload, record.label
                 self._spent.setdefault(key, []).append(record.sample.spent)
             elif record.failure is not None:
                 self._failures[record.label] = record.failure
-        for place, rounds in self._rounds.items():
+        for workload, rounds in self._rounds.items():
             order = sorted(rounds)
             self._random.shuffle(order)
-            self._waiting[place] = order
+            self._waiting[workload] = order
         self.visits = 0
         self.seconds = 0.0
 
@@ -54,34 +55,34 @@ class ReplayRunner:
     def _answer(self, wanted: Request) -> Answer:
         if not isinstance(wanted, Round):
             return Answer()
-        place = wanted.ranks, wanted.block
+        workload = wanted.workload
         known = [v for v in wanted.variants if v.label not in self._failures]
-        samples = self._take(place, [variant.label for variant in known])
-        self._numbers[place] = self._numbers.get(place, -1) + 1
+        samples = self._take(workload, [variant.label for variant in known])
+        self._numbers[workload] = self._numbers.get(workload, -1) + 1
         outcomes: dict[Variant, Outcome] = {
             v: samples[v.label] if v in known else Failure(self._failures[v.label])
             for v in wanted.variants
         }
-        return Answer(self._numbers[place], outcomes)
+        return Answer(self._numbers[workload], outcomes)
 
-    def _take(self, place: Place, labels: list[str]) -> dict[str, Sample]:
-        rounds = self._rounds[place]
-        waiting = self._waiting[place]
+    def _take(self, workload: Workload, labels: list[str]) -> dict[str, Sample]:
+        rounds = self._rounds[workload]
+        waiting = self._waiting[workload]
         number = next((n for n in waiting if all(x in rounds[n] for x in labels)), None)
         if number is not None:
             waiting.remove(number)
             samples = {label: rounds[number][label] for label in labels}
         else:
-            samples = {label: self._any(place, label) for label in labels}
+            samples = {label: self._any(workload, label) for label in labels}
         for label in samples:
             self.visits += 1
-            first, *others = self._spent[place, label]
-            is_new = (place, label) not in self._visited
+            first, *others = self._spent[workload, label]
+            is_new = (workload, label) not in self._visited
             self.seconds += first if is_new or not others else statistics.median(others)
-            self._visited.add((place, label))
+            self._visited.add((workload, label))
         return samples
 
-    def _any(self, place: Place, label: str) -> Sample:
+    def _any(self, workload: Workload, label: str) -> Sample:
         return self._random.choice(
-            [samples[label] for samples in self._rounds[place].values() if label in samples]
+            [samples[label] for samples in self._rounds[workload].values() if label in samples]
         )

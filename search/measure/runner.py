@@ -14,9 +14,10 @@ from search.cluster.watch import Watch
 from search.errors import EnvironmentFailure, TooNoisy
 from search.measure.gates import Gates, summarised
 from search.measure.visits import OutOfTime, Pace, Visits, usual_pace
-from search.results.journal import Disturbance, Journal, Place, Record
+from search.results.journal import Disturbance, Journal, Record
 from search.results.recorded import Recorded
 from search.results.samples import Sample
+from search.results.workload import Workload
 from search.strategy.request import Answer, Failure, Outcome, Restart, Round, Search
 
 TRIES = 3
@@ -40,7 +41,7 @@ def blame_nobody(losses: Iterable[JobLost]) -> None:
 class Watcher(Protocol):
     """Who is told how a search goes on."""
 
-    def round(self, ranks: int, block: int, variants: int, fresh: bool) -> None:
+    def round(self, workload: Workload, variants: int, fresh: bool) -> None:
         """A round begins; ``fresh`` if it must be measured."""
 
     def say(self, text: str) -> None:
@@ -67,7 +68,7 @@ class MeasuringRunner:
         watch: Watch | None = None,
     ) -> None:
         """``job`` runs already, ``start_job`` starts another when it is lost; ``limit`` gives the
-        physical limit of ranks and block in seconds; ``deadline`` is monotonic time; ``blame`` is
+        bandwidth bound of ranks and block in seconds; ``deadline`` is monotonic time; ``blame`` is
         told of jobs that were lost by what is no variant's fault; ``pace`` makes the cluster
         ready for a block; ``watch`` sees when this machine stalls, where all hosts are on
         it."""
@@ -89,10 +90,10 @@ class MeasuringRunner:
             pace,
             watch,
         )
-        self._times: dict[tuple[str, Place], list[float]] = {}
-        self._place: Place | None = None
+        self._times: dict[tuple[str, Workload], list[float]] = {}
+        self._workload: Workload | None = None
         self._looked = 0.0
-        self._since_look: set[tuple[Place, int]] = set()
+        self._since_look: set[tuple[Workload, int]] = set()
         self._troubles = 0
         self.fresh_visits = 0
         self.noise: list[str] = []
@@ -121,28 +122,28 @@ class MeasuringRunner:
     # ---- rounds
 
     def _round(self, wanted: Round) -> Answer:
-        place = wanted.ranks, wanted.block
+        workload = wanted.workload
         labels = [variant.label for variant in wanted.variants]
-        known = self._recorded.take(place, labels, wanted.confirms)
-        self._watcher.round(*place, len(wanted.variants), known is None)
+        known = self._recorded.take(workload, labels, wanted.confirms)
+        self._watcher.round(workload, len(wanted.variants), known is None)
         if known:
             return self._known(wanted, *known)
         void: frozenset[int] = frozenset()
         while True:
-            number = self._recorded.next_number(place)
-            if place != self._place or not self._looked:
-                self._await_quiet(place)
+            number = self._recorded.next_number(workload)
+            if workload != self._workload or not self._looked:
+                self._await_quiet(workload)
             outcomes, seen = self._measure(wanted, number)
-            suspects, troubles = self._disturbed(place, number, outcomes, seen)
+            suspects, troubles = self._disturbed(workload, number, outcomes, seen)
             if not troubles:
                 return Answer(number, outcomes, void)
             void |= suspects
-            self._void(place, suspects, troubles)
+            self._void(workload, suspects, troubles)
 
     def _known(self, wanted: Round, number: int, samples: Mapping[str, Sample]) -> Answer:
         """A round that the journal holds."""
         for label, sample in samples.items():
-            self._remember(label, (wanted.ranks, wanted.block), sample)
+            self._remember(label, wanted.workload, sample)
         failures = self._recorded.failures
         outcomes: Outcomes = {
             v: samples[v.label] if v.label in samples else Failure(failures[v.label])
@@ -152,83 +153,83 @@ class MeasuringRunner:
 
     def _measure(self, wanted: Round, number: int) -> tuple[Outcomes, list[str]]:
         """All variants once in random order, and what a look saw that ended the round."""
-        place = wanted.ranks, wanted.block
+        workload = wanted.workload
         order = list(wanted.variants)
         self._random.shuffle(order)
         outcomes: dict[Variant, Outcome] = {}
         seen: list[str] = []
         for variant in order:
-            outcomes[variant] = self._visit(variant, place, number, wanted.confirms)
-            self._since_look.add((place, number))
+            outcomes[variant] = self._visit(variant, workload, number, wanted.confirms)
+            self._since_look.add((workload, number))
             if time.monotonic() - self._looked > LOOK_SECONDS:
-                seen = self._look(place)
+                seen = self._look(workload)
             if seen:
                 break
         return {
             variant: outcomes[variant] for variant in wanted.variants if variant in outcomes
         }, seen
 
-    def _remember(self, label: str, place: Place, sample: Sample) -> None:
-        self._times.setdefault((label, place), []).append(sample.seconds)
+    def _remember(self, label: str, workload: Workload, sample: Sample) -> None:
+        self._times.setdefault((label, workload), []).append(sample.seconds)
 
     def _restart(self, wanted: Restart) -> Answer:
-        place = wanted.ranks, wanted.block
-        mine = [record for record in self._journal.records if (record.ranks, record.block) == place]
-        seen = self._recorded.seen(place)
+        workload = wanted.workload
+        mine = [record for record in self._journal.records if record.workload == workload]
+        seen = self._recorded.seen(workload)
         numbers = tuple(sorted({r.round for r in mine if r.sample and r.round < seen}))
         known = any(record.restart and record.rounds == numbers for record in mine)
         if not known:  # else the journal holds this search up to here, and further
-            self._note_void(place, numbers, wanted.reason, restart=True)
+            self._note_void(workload, numbers, wanted.reason, restart=True)
         return Answer(void=frozenset(numbers))
 
     # ---- noise
 
     def _disturbed(
-        self, place: Place, number: int, outcomes: Outcomes, seen: list[str]
+        self, workload: Workload, number: int, outcomes: Outcomes, seen: list[str]
     ) -> tuple[frozenset[int], list[str]]:
         """Which rounds were disturbed, and by what: this one by an outage, all since the last good
         look by others at work."""
-        stalls = self._stalls(place, outcomes)
+        stalls = self._stalls(workload, outcomes)
         suspects = {number} if stalls else set()
         if stalls and not seen:
-            seen = self._look(place)
+            seen = self._look(workload)
         if seen:
-            suspects |= {suspect for where, suspect in self._since_look if where == place}
+            suspects |= {suspect for where, suspect in self._since_look if where == workload}
         return frozenset(suspects), [*stalls, *seen]
 
-    def _stalls(self, place: Place, outcomes: Outcomes) -> list[str]:
+    def _stalls(self, workload: Workload, outcomes: Outcomes) -> list[str]:
         """Outages among the visits of a round."""
         found = []
         samples = {v: s for v, s in outcomes.items() if isinstance(s, Sample)}
         peers = [sample.seconds for sample in samples.values()]
         for variant, sample in samples.items():
-            usual = statistics.median(self._times.get((variant.label, place), peers))
-            stall = self._gates.stall(place, variant.label, sample, usual)
-            if stall and not self._stands_still(variant, place, usual):
+            usual = statistics.median(self._times.get((variant.label, workload), peers))
+            stall = self._gates.stall(workload, variant.label, sample, usual)
+            if stall and not self._stands_still(variant, workload, usual):
                 found.append(stall)
-            self._remember(variant.label, place, sample)
+            self._remember(variant.label, workload, sample)
         return found
 
-    def _stands_still(self, variant: Variant, place: Place, usual: float) -> bool:
+    def _stands_still(self, variant: Variant, workload: Workload, usual: float) -> bool:
         """Whether a variant that stalled does so when it is visited again: no outage then."""
-        self._check_time(variant, place)
+        self._check_time(variant, workload)
         try:
-            sample = self._visits.visit(variant, place)
+            sample = self._visits.visit(variant, workload)
         except JobLost as loss:
-            self._lose(variant.label, place, loss)
+            self._lose(variant.label, workload, loss)
             self._blame([loss])
             return False
         return isinstance(sample, Sample) and bool(
-            self._gates.stall(place, variant.label, sample, usual)
+            self._gates.stall(workload, variant.label, sample, usual)
         )
 
-    def _look(self, place: Place) -> list[str]:
+    def _look(self, workload: Workload) -> list[str]:
         """What disturbs the cluster now; what was measured before is good if nothing does."""
         try:
-            answer = self._visits.look(place[0])
+            answer = self._visits.look(workload.ranks)
             self._idle_loss = False
         except JobLost as loss:
-            self._lose("idle", place, loss)
+            self._lose("idle", workload, loss)
             self._blame([loss])
             if self._idle_loss:
                 raise EnvironmentFailure(f"the idle job is lost again: {loss}") from loss
@@ -238,36 +239,36 @@ class MeasuringRunner:
         self._note_disturbance(self._gates.disturbance(answer))
         troubles = [] if self.noise else self._gates.look(answer)
         if not troubles:
-            self._place, self._troubles = place, 0
+            self._workload, self._troubles = workload, 0
             self._since_look.clear()
         return troubles
 
     def _note_disturbance(self, seen: Disturbance) -> None:
         """Put in the journal what disturbed the rounds since the last look."""
-        for place in {where for where, _ in self._since_look}:
-            rounds = tuple(sorted(n for where, n in self._since_look if where == place))
-            self._journal.append(Record(*place, rounds=rounds, disturbance=seen))
+        for workload in {where for where, _ in self._since_look}:
+            rounds = tuple(sorted(n for where, n in self._since_look if where == workload))
+            self._journal.append(Record(workload, rounds=rounds, disturbance=seen))
 
-    def _void(self, place: Place, suspects: frozenset[int], troubles: list[str]) -> None:
+    def _void(self, workload: Workload, suspects: frozenset[int], troubles: list[str]) -> None:
         """Note that rounds are void, and wait for better times."""
         self._since_look.clear()
-        self._note_void(place, tuple(sorted(suspects)), summarised(troubles))
+        self._note_void(workload, tuple(sorted(suspects)), summarised(troubles))
         self._troubles += 1
         if self._troubles >= MOST_TROUBLES:
             self._refuse(troubles)
-        self._await_quiet(place)
+        self._await_quiet(workload)
 
     def _note_void(
-        self, place: Place, numbers: tuple[int, ...], reason: str, restart: bool = False
+        self, workload: Workload, numbers: tuple[int, ...], reason: str, restart: bool = False
     ) -> None:
         rounds = f"{len(numbers)} round{'s' * (len(numbers) != 1)}"
-        self._watcher.say(f"{rounds} at {place[1]} B void and repeated: {reason}")
-        self._journal.append(Record(*place, void=reason, rounds=numbers, restart=restart))
+        self._watcher.say(f"{rounds} at {workload.block} B void and repeated: {reason}")
+        self._journal.append(Record(workload, void=reason, rounds=numbers, restart=restart))
 
-    def _await_quiet(self, place: Place) -> None:
+    def _await_quiet(self, workload: Workload) -> None:
         """Wait until nobody else is at work; TooNoisy if that takes too long."""
         end = time.monotonic() + QUIET_PATIENCE
-        troubles = self._look(place)
+        troubles = self._look(workload)
         while troubles:
             if self._deadline is not None and time.monotonic() > self._deadline:
                 raise OutOfTime
@@ -275,7 +276,7 @@ class MeasuringRunner:
                 self._refuse(troubles)
             else:
                 time.sleep(QUIET_PAUSE)
-            troubles = self._look(place)
+            troubles = self._look(workload)
 
     def _refuse(self, troubles: list[str]) -> None:
         """Too noisy to decide on, unless the user accepts it."""
@@ -287,67 +288,67 @@ class MeasuringRunner:
 
     # ---- one visit
 
-    def _visit(self, variant: Variant, place: Place, number: int, confirms: bool) -> Outcome:
+    def _visit(self, variant: Variant, workload: Workload, number: int, confirms: bool) -> Outcome:
         """Visit a variant and put what comes of it in the journal."""
-        self._check_time(variant, place)
-        outcome = self._try(variant, place)
+        self._check_time(variant, workload)
+        outcome = self._try(variant, workload)
         if isinstance(outcome, Failure):
-            self._set_aside(variant, place, outcome.reason)
+            self._set_aside(variant, workload, outcome.reason)
         else:
             self.fresh_visits += 1
-            scheme, _ = self._recorded.schemes[place]
+            scheme, _ = self._recorded.schemes[workload]
             self._journal.append(
-                Record(*place, variant.label, number, outcome, scheme=scheme, confirms=confirms)
+                Record(workload, variant.label, number, outcome, scheme=scheme, confirms=confirms)
             )
         return outcome
 
-    def _try(self, variant: Variant, place: Place) -> Outcome:
+    def _try(self, variant: Variant, workload: Workload) -> Outcome:
         """Visit a variant, again if the job is lost. Lost each time while the library's own runs
         between, the variant is to blame; else a host is, if one was named."""
         losses: list[JobLost] = []
         while True:
             try:
-                outcome = self._visits.visit(variant, place)
+                outcome = self._visits.visit(variant, workload)
                 self._blame(losses)
                 return outcome
             except JobLost as loss:
-                self._lose(variant.label, place, loss)
+                self._lose(variant.label, workload, loss)
                 losses.append(loss)
             if len(losses) == TRIES:
                 return Failure(losses[-1].why)
             if len(losses) == TRIES - 1:
-                self._control(place, losses)
+                self._control(workload, losses)
 
-    def _control(self, place: Place, losses: list[JobLost]) -> None:
+    def _control(self, workload: Workload, losses: list[JobLost]) -> None:
         """See that the library's own runs where something else was lost; it is the hosts', if
         not."""
         try:
-            self._visits.control(place)
+            self._visits.control(workload)
         except JobLost as loss:
-            self._lose("native", place, loss)
+            self._lose("native", workload, loss)
             self._blame([*losses, loss])
             raise EnvironmentFailure(
                 f"the MPI library's own MPI_Alltoall fails here: {loss}; once that is mended run "
                 "configure again, which goes on where it stopped"
             ) from loss
 
-    def _lose(self, doing: str, place: Place, loss: JobLost) -> None:
+    def _lose(self, doing: str, workload: Workload, loss: JobLost) -> None:
         """Say what the job was doing when it was lost, and end it."""
-        self._watcher.say(f"{doing} at {place[1]} B: {loss}; the job is restarted")
+        self._watcher.say(f"{doing} at {workload.block} B: {loss}; the job is restarted")
         self._visits.lose()
 
-    def _check_time(self, variant: Variant, place: Place) -> None:
+    def _check_time(self, variant: Variant, workload: Workload) -> None:
         """OutOfTime if a visit would end behind the deadline, as far as can be told."""
         if self._deadline is None:
             return
-        times = self._times.get((variant.label, place))
-        expected = times[-1] if times else 2 * (self._limit(*place) or 0.0)
+        times = self._times.get((variant.label, workload))
+        expected = times[-1] if times else 2 * (self._limit(workload.ranks, workload.block) or 0.0)
         if time.monotonic() + expected > self._deadline:
             raise OutOfTime
 
-    def _set_aside(self, variant: Variant, place: Place, reason: str) -> None:
+    def _set_aside(self, variant: Variant, workload: Workload, reason: str) -> None:
         if variant.label == "native":  # not recorded: once that is mended it is tried again
             raise EnvironmentFailure(f"the MPI library's own MPI_Alltoall fails here: {reason}")
         self._recorded.failures[variant.label] = reason
-        self._journal.append(Record(*place, variant.label, failure=reason))
+        self._journal.append(Record(workload, variant.label, failure=reason))
         self._watcher.say(f"{variant.label} is excluded: {reason}")

@@ -11,8 +11,8 @@ from search.catalogue.algorithm import Variant
 from search.cluster.job import Job
 from search.cluster.watch import Watch
 from search.measure.scheme import isolated, looped
-from search.results.journal import Place
 from search.results.samples import TIMEOUT, sample_of
+from search.results.workload import Workload
 from search.strategy.request import Failure, Outcome
 
 WARMUP_CALLS = 3
@@ -21,7 +21,7 @@ WARMUP_SECONDS = 0.1
 SETTLE_TIMEOUTS = 1.25
 """Time-outs of idleness after a call with one."""
 PATIENCE = 20.0
-"""Seconds beyond a hundred times the physical limit after which a request has failed."""
+"""Seconds beyond a hundred times the bandwidth bound after which a request has failed."""
 SKEW_BARRIERS = 20
 LOOK_MILLISECONDS = 5
 
@@ -50,22 +50,23 @@ class Visits:
         limit: Callable[[int, int], float | None],
         deadline: float | None,
         timing: str,
-        schemes: dict[Place, tuple[str, int]],
+        schemes: dict[Workload, tuple[str, int]],
         launch: int,
         pace: Pace = usual_pace,
         watch: Watch | None = None,
     ) -> None:
-        """``job`` runs already, ``start_job`` starts another; ``limit`` gives the physical limit of
-        ranks and block in seconds; ``deadline`` is monotonic time; ``schemes`` says how cells were
-        timed so far, and in how many calls a visit; ``launch`` is the number of the job; ``pace``
-        is told of the block before it is timed; ``watch`` sees when this machine stalls."""
+        """``job`` runs already, ``start_job`` starts another; ``limit`` gives the bandwidth bound
+        of ranks and block in seconds; ``deadline`` is monotonic time; ``schemes`` says how cells
+        were timed so far, and in how many calls a visit; ``launch`` is the number of the job;
+        ``pace`` is told of the block before it is timed; ``watch`` sees when this machine
+        stalls."""
         self._job: Job | None = job
         self._start_job, self._limit, self._deadline = start_job, limit, deadline
         self._timing, self.schemes, self.launch = timing, schemes, launch
         self._pace, self._watch = pace, watch
         self._ranks = 0
         self._skew = 0.0
-        self._prepared: set[tuple[str, Place]] = set()
+        self._prepared: set[tuple[str, Workload]] = set()
 
     def close(self) -> None:
         """End the job, if one runs."""
@@ -103,29 +104,30 @@ class Visits:
         """What the hosts see while all ranks are idle."""
         return self._ask(ranks, f"quiet {LOOK_MILLISECONDS}", PATIENCE)
 
-    def visit(self, variant: Variant, place: Place) -> Outcome:
+    def visit(self, variant: Variant, workload: Workload) -> Outcome:
         """Time a variant, which is verified and warmed up the first time; JobLost if that fails."""
         begin = time.monotonic()
-        ranks, block = place
-        timeout = self._pace(block)
-        patience = PATIENCE + 100.0 * (self._limit(*place) or block * 1e-6)
-        key = variant.label, place
+        timeout = self._pace(workload.block)
+        patience = self._patience(workload)
+        key = variant.label, workload
         if key not in self._prepared:
-            verdict = self._ask(ranks, f"verify {variant.label} {block}", patience)
+            verdict = self._ask(
+                workload.ranks, f"verify {variant.label} {workload.block}", patience
+            )
             if verdict.get("verdict") != "ok":
                 return Failure(str(verdict.get("verdict") or verdict.get("error")))
             affordable = int(WARMUP_SECONDS / max(time.monotonic() - begin, 1e-6))
             warmups = min(WARMUP_CALLS, affordable)
             self._prepared.add(key)
-            scheme, calls = self._scheme(place, patience)
+            scheme, calls = self._scheme(workload, patience)
         else:
-            scheme, calls = self.schemes[place]
+            scheme, calls = self.schemes[workload]
             warmups = int(calls > 1)
         request, timed = (
-            f"time {variant.label} {block} {warmups} {calls} {scheme}",
+            f"time {variant.label} {workload.block} {warmups} {calls} {scheme}",
             time.monotonic(),
         )
-        answer = self._ask(ranks, request, patience)
+        answer = self._ask(workload.ranks, request, patience)
         stalled = round(self._watch.stalled_since(timed), 3) if self._watch else 0.0
         if "error" in answer:
             return Failure(str(answer["error"]))
@@ -134,20 +136,25 @@ class Visits:
         sample = sample_of(answer, time.monotonic() - begin, self.launch, timeout)
         return replace(sample, stalled=stalled)
 
-    def control(self, place: Place) -> None:
+    def control(self, workload: Workload) -> None:
         """Let the library's own MPI_Alltoall run; JobLost if it does not."""
-        ranks, block = place
-        self._pace(block)
-        patience = PATIENCE + 100.0 * (self._limit(*place) or block * 1e-6)
-        self._ask(ranks, f"verify native {block}", patience)
+        self._pace(workload.block)
+        patience = self._patience(workload)
+        self._ask(workload.ranks, f"verify native {workload.block}", patience)
 
-    def _scheme(self, place: Place, patience: float) -> tuple[str, int]:
+    def _patience(self, workload: Workload) -> float:
+        """Seconds after which a request has failed."""
+        ranks, block = workload.ranks, workload.block
+        return PATIENCE + 100.0 * (self._limit(ranks, block) or block * 1e-6)
+
+    def _scheme(self, workload: Workload, patience: float) -> tuple[str, int]:
         """How calls of a cell are timed, and in how many a visit: the same for all variants."""
-        if place not in self.schemes:
-            ranks, block = place
+        if workload not in self.schemes:
             if self._timing == "loop":
-                self.schemes[place] = looped(block)
+                self.schemes[workload] = looped(workload.block)
             else:
-                answer = self._ask(ranks, f"time native {block} 1 1 barrier", patience)
-                self.schemes[place] = isolated(min(answer["seconds"]), self._skew)
-        return self.schemes[place]
+                answer = self._ask(
+                    workload.ranks, f"time native {workload.block} 1 1 barrier", patience
+                )
+                self.schemes[workload] = isolated(min(answer["seconds"]), self._skew)
+        return self.schemes[workload]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from search.catalogue.algorithm import Variant
-from search.results.journal import Place, Record, confirming_rounds, disturbed_rounds, rounds_of
+from search.results.journal import Record, confirming_rounds, disturbed_rounds, rounds_of
 from search.results.launches import ratio_of
 from search.results.samples import (
     CONFIDENCE,
@@ -18,6 +18,7 @@ from search.results.samples import (
     score,
     stalls,
 )
+from search.results.workload import Workload
 
 EQUAL = 1.03
 """Variants whose scores differ by no more than this are equal in practice."""
@@ -38,8 +39,7 @@ DRIFT_ROUNDS = 18
 class Cell:
     """Samples of variants at one block, by round; rounds that were void are not in it."""
 
-    ranks: int
-    block: int
+    workload: Workload
     rounds: dict[Variant, dict[int, Sample]] = field(default_factory=dict)
     failures: dict[Variant, str] = field(default_factory=dict)
     is_part: bool = False
@@ -52,6 +52,16 @@ class Cell:
     """so many times faster must be what is to be faster: more where what is measured is biased"""
     confirming: frozenset[int] = frozenset()
     """rounds that confirmed what the search found"""
+
+    @property
+    def ranks(self) -> int:
+        """Of its workload."""
+        return self.workload.ranks
+
+    @property
+    def block(self) -> int:
+        """Of its workload: bytes to each peer."""
+        return self.workload.block
 
     @property
     def variants(self) -> list[Variant]:
@@ -193,20 +203,20 @@ class Cell:
         return other.median > DRIFT * one.median and other.low > one.high
 
 
-def cells_of(records: Iterable[Record], variants: Sequence[Variant]) -> dict[Place, Cell]:
-    """Everything in a journal by ranks and block; the variants keep their order.
+def cells_of(records: Iterable[Record], variants: Sequence[Variant]) -> dict[Workload, Cell]:
+    """Everything in a journal by workload; the variants keep their order.
 
     One that failed anywhere is nowhere in the cells. Void rounds are left out.
     """
     records = list(records)
     disturbed, confirming = disturbed_rounds(records), confirming_rounds(records)
     failed = {record.label for record in records if record.failure}
-    cells: dict[Place, Cell] = {}
-    for place, rounds in sorted(rounds_of(records).items()):
+    cells: dict[Workload, Cell] = {}
+    for workload, rounds in sorted(rounds_of(records).items()):
         cell = Cell(
-            *place,
-            disturbed=frozenset(disturbed.get(place, ())),
-            confirming=frozenset(confirming.get(place, ())),
+            workload,
+            disturbed=frozenset(disturbed.get(workload, ())),
+            confirming=frozenset(confirming.get(workload, ())),
         )
         for variant in variants:
             mine = {
@@ -215,7 +225,7 @@ def cells_of(records: Iterable[Record], variants: Sequence[Variant]) -> dict[Pla
             if mine and variant.label not in failed:
                 cell.rounds[variant] = mine
         if cell.rounds:
-            cells[place] = cell
+            cells[workload] = cell
     return cells
 
 

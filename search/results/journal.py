@@ -1,9 +1,9 @@
 """The journal of raw samples: append-only JSON lines, each with a checksum.
 
-A record is what was timed (label, ranks, block in bytes to each peer, round), under which
-fingerprint, and a sample or the reason why there is none; or which rounds are void, and why; or
-what disturbed the hosts during some. Interrupted tuning goes on from it, and everything decided or
-shown can be computed from it again.
+A record is what was timed (workload, label, round), under which fingerprint, and a sample or the
+reason why there is none; or which rounds are void, and why; or what disturbed the hosts during
+some. Interrupted tuning goes on from it, and everything decided or shown can be computed from it
+again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from search.catalogue.collective import DEFAULT
 from search.errors import EnvironmentFailure, UserError
 from search.results.samples import TIMEOUT, Sample
+from search.results.workload import Workload
 
 SCHEMA = 2
 
@@ -28,8 +30,6 @@ MORE_STEAL = 0.1
 LATE_WAKE, LATER_WAKE = 0.01, 4.0
 """or if a process woke so many seconds late, and so many times later than usually."""
 
-Place = tuple[int, int]
-"""Ranks and block (bytes to each peer)."""
 Rounds = dict[int, dict[str, Sample]]
 """By number: the samples of each variant, by label, that were timed together."""
 
@@ -52,8 +52,7 @@ class Record:
     that were under way while a disturbance was measured.
     """
 
-    ranks: int
-    block: int
+    workload: Workload
     label: str = ""
     round: int = 0
     sample: Sample | None = None
@@ -68,29 +67,29 @@ class Record:
     """it was timed to confirm what the search found"""
 
 
-def rounds_of(records: Iterable[Record], restarted: bool = False) -> dict[Place, Rounds]:
+def rounds_of(records: Iterable[Record], restarted: bool = False) -> dict[Workload, Rounds]:
     """The rounds that are not void; with ``restarted`` those too that a strategy gave up."""
     records = list(records)
     void = {
-        (record.ranks, record.block, number)
+        (record.workload, number)
         for record in records
         if record.void is not None and not (restarted and record.restart)
         for number in record.rounds
     }
-    found: dict[Place, Rounds] = {}
+    found: dict[Workload, Rounds] = {}
     for record in records:
-        if record.sample and (record.ranks, record.block, record.round) not in void:
-            rounds = found.setdefault((record.ranks, record.block), {})
+        if record.sample and (record.workload, record.round) not in void:
+            rounds = found.setdefault(record.workload, {})
             rounds.setdefault(record.round, {})[record.label] = record.sample
     return found
 
 
-def confirming_rounds(records: Iterable[Record]) -> dict[Place, set[int]]:
+def confirming_rounds(records: Iterable[Record]) -> dict[Workload, set[int]]:
     """The rounds that confirm what a search found."""
-    found: dict[Place, set[int]] = {}
+    found: dict[Workload, set[int]] = {}
     for record in records:
         if record.confirms:
-            found.setdefault((record.ranks, record.block), set()).add(record.round)
+            found.setdefault(record.workload, set()).add(record.round)
     return found
 
 
@@ -104,16 +103,16 @@ def usual_disturbance(records: Iterable[Record]) -> Disturbance:
     )
 
 
-def disturbed_rounds(records: Iterable[Record]) -> dict[Place, set[int]]:
+def disturbed_rounds(records: Iterable[Record]) -> dict[Workload, set[int]]:
     """The rounds that were disturbed beyond what was usual for their machine."""
     records = list(records)
     usual = usual_disturbance(records)
     most = Disturbance(usual.steal + MORE_STEAL, max(LATE_WAKE, LATER_WAKE * usual.woke))
-    found: dict[Place, set[int]] = {}
+    found: dict[Workload, set[int]] = {}
     for record in records:
         here = record.disturbance
         if here and (here.steal > most.steal or here.woke > most.woke):
-            found.setdefault((record.ranks, record.block), set()).update(record.rounds)
+            found.setdefault(record.workload, set()).update(record.rounds)
     return found
 
 
@@ -208,8 +207,14 @@ def any_journal(path: Path) -> Journal:
     return Journal(path, fingerprint)
 
 
+def _where(workload: Workload) -> dict[str, Any]:
+    """Its fields; that of the usual collective is left out."""
+    fields = vars(workload)
+    return {key: value for key, value in fields.items() if (key, value) != ("collective", DEFAULT)}
+
+
 def _content(record: Record) -> dict[str, Any]:
-    where: dict[str, Any] = {"ranks": record.ranks, "block": record.block}
+    where = _where(record.workload)
     if record.void is not None:
         restart = {"restart": True} if record.restart else {}
         return {**where, "void": record.void, "rounds": record.rounds, **restart}
@@ -243,18 +248,20 @@ def _record(content: dict[str, Any]) -> Record:
     """What ``_content`` was made of; ValueError, KeyError or TypeError if of nothing."""
     if not isinstance(content["fingerprint"], str):
         raise ValueError("no fingerprint")
-    ranks, block = int(content["ranks"]), int(content["block"])
+    workload = Workload(
+        int(content["ranks"]), int(content["block"]), str(content.get("collective", DEFAULT))
+    )
     if "void" in content:
         rounds = tuple(int(number) for number in content["rounds"])
         restart = bool(content.get("restart", False))
-        return Record(ranks, block, void=str(content["void"]), rounds=rounds, restart=restart)
+        return Record(workload, void=str(content["void"]), rounds=rounds, restart=restart)
     if "steal" in content:
         rounds = tuple(int(number) for number in content["rounds"])
         seen = Disturbance(float(content["steal"]), float(content["woke"]))
-        return Record(ranks, block, rounds=rounds, disturbance=seen)
+        return Record(workload, rounds=rounds, disturbance=seen)
     label = str(content["label"])
     if "failure" in content:
-        return Record(ranks, block, label, failure=str(content["failure"]))
+        return Record(workload, label, failure=str(content["failure"]))
     calls = tuple(float(seconds) for seconds in content["seconds"])
     if not calls or not min(calls) > 0:
         raise ValueError("a time that is not positive")
@@ -269,8 +276,7 @@ def _record(content: dict[str, Any]) -> Record:
         float(content.get("stalled", 0.0)),
     )
     return Record(
-        ranks,
-        block,
+        workload,
         label,
         int(content["round"]),
         sample,

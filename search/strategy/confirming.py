@@ -56,7 +56,7 @@ def confirming(cells: Cells, task: Task, winners: Sequence[tuple[int, Variant]])
         return
     yield Relaunch()
     for block, variants in sorted(meetings.items()):
-        cell = cells.setdefault((task.ranks, block), Cell(task.ranks, block))
+        cell = task.cell(cells, block)
         fit = set(task.at(block)) | cell.rounds.keys()
         yield from _confirm(cell, [v for v in [native, *variants] if v in fit], task)
 
@@ -74,7 +74,7 @@ def _meetings(rows: Sequence[_Row], cells: Cells, task: Task) -> dict[int, dict[
     for i, row in enumerate(rows):
         beside = [other.variant for other in (*rows[max(0, i - 1) : i], *rows[i + 1 : i + 2])]
         for block in row.points(task.between):
-            cell = cells.get((task.ranks, block))
+            cell = cells.get(task.workload(block))
             if cell and _has_confirmed(cell, row.variant):
                 continue
             runner_up = _runner_up(cell, row.variant, native) if cell else []
@@ -95,9 +95,9 @@ def _has_confirmed(cell: Cell, variant: Variant) -> bool:
 
 def _confirmed_beside(cells: Cells, task: Task, block: int) -> list[Variant]:
     """What was confirmed at the next block on either side at which anything was."""
-    known = sorted(b for (n, b), cell in cells.items() if n == task.ranks and cell.confirming)
+    known = sorted(cell.block for cell in task.measured(cells) if cell.confirming)
     beside = [*[b for b in known if b < block][-1:], *[b for b in known if b > block][:1]]
-    mine = [cells[task.ranks, b] for b in beside]
+    mine = [cells[task.workload(b)] for b in beside]
     return [v for cell in mine for v in cell.variants if _has_confirmed(cell, v)]
 
 

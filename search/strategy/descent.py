@@ -103,7 +103,7 @@ def _each_block(cells: Cells, task: Task, walk: Walk) -> Search:
     """Descend along the grid, then between sizes whose winners differ."""
 
     def agree(low: int, high: int) -> bool:
-        pair = [cells[task.ranks, block] for block in (low, high)]
+        pair = [cells[task.workload(block)] for block in (low, high)]
         return not all(cell.rounds for cell in pair) or len({choose(c, None) for c in pair}) == 1
 
     grid = coarse(task.sizes)
@@ -114,7 +114,7 @@ def _each_block(cells: Cells, task: Task, walk: Walk) -> Search:
 
 def _search(cells: Cells, task: Task, block: int, walk: Walk) -> Search:
     """Descend at one size, then compare what the best lines end at, and the library's own."""
-    cell = cells.setdefault((task.ranks, block), Cell(task.ranks, block))
+    cell = task.cell(cells, block)
     lines = lines_of(task.at(block))
     yield from walk(cell, lines)
     ends = [line for line in lines if line.seconds]

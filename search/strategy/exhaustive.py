@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from search.results.cell import Cell
 from search.strategy.request import Cells, Search, Task, play
 
 SHORT = 12 << 10
@@ -14,7 +13,7 @@ MORE = 2.2
 def exhaustive(cells: Cells, task: Task) -> Search:
     """Fill ``cells``; nothing is given up, and no time budget cuts a cell short."""
     for block in task.sizes:
-        cell = cells.setdefault((task.ranks, block), Cell(task.ranks, block))
+        cell = task.cell(cells, block)
         alive = task.at(block)
         least = task.rules.least
         for _ in range(round(MORE * least) if block <= SHORT else least):

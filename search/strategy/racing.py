@@ -76,7 +76,7 @@ def racing(cells: Cells, task: Task) -> Search:
         yield from _meet_neighbours(cells, task)
     for _ in range(task.rules.launches - 1):
         yield Relaunch()
-        for cell in _measured(cells, task):
+        for cell in task.measured(cells):
             last = cell.finalists
             for _ in range(CONFIRMING_ROUNDS):
                 last = yield from play(cell, last)
@@ -86,7 +86,7 @@ def _bisect(cells: Cells, task: Task) -> Search:
     """Race at sizes between two whose winners differ."""
     yield from bisect(
         task.sizes,
-        [cell.block for cell in _measured(cells, task)],
+        [cell.block for cell in task.measured(cells)],
         lambda low, high: _agree(cells, task, low, high),
         lambda block: _race(cells, task, block, CONTENDER),
     )
@@ -99,7 +99,7 @@ def _meet_neighbours(cells: Cells, task: Task) -> Search:
     is_news = True
     while is_news:
         is_news = False
-        measured = linked(_measured(cells, task))
+        measured = linked(task.measured(cells))
         pairs = list(zip(measured, measured[1:]))
         for here, there in [*pairs, *((high, low) for low, high in pairs)]:
             guest, host = choose(here, None), choose(there, None)
@@ -108,7 +108,7 @@ def _meet_neighbours(cells: Cells, task: Task) -> Search:
             is_worth_it = not is_same or not _is_expensive(there.score(host), task)
             if not is_known and is_worth_it and guest in task.at(there.block):
                 is_news = True
-                yield from _meet(cells[there.ranks, there.block], [host, guest], task)
+                yield from _meet(cells[there.workload], [host, guest], task)
 
 
 def _is_expensive(seconds: float, task: Task) -> bool:
@@ -126,7 +126,7 @@ def _look_between(cells: Cells, task: Task) -> Search:
     """Where neighbouring sizes have different winners a third may serve what lies between them,
     the library's own for one: race there, for half a time budget, if that is not expensive."""
     half = replace(task, rules=replace(task.rules, budget=task.rules.budget / 2))
-    blocks = sorted(cell.block for cell in _measured(cells, task))
+    blocks = sorted(cell.block for cell in task.measured(cells))
     for low, high in zip(blocks, blocks[1:]):
         middle = between(low, high)
         is_expensive = _is_expensive(_promises(cells, task).seconds(middle), task)
@@ -134,23 +134,18 @@ def _look_between(cells: Cells, task: Task) -> Search:
             yield from _race(cells, half, middle, CONTENDER)
 
 
-def _measured(cells: Cells, task: Task) -> list[Cell]:
-    """The cells of a task that have times."""
-    return [cell for (ranks, _), cell in cells.items() if ranks == task.ranks and cell.rounds]
-
-
 def _timed(cells: Cells, task: Task) -> int:
     """How many variants have times, cell by cell: what new winners can come of."""
-    return sum(len(cell.rounds) for cell in _measured(cells, task))
+    return sum(len(cell.rounds) for cell in task.measured(cells))
 
 
 def _promises(cells: Cells, task: Task) -> Promises:
-    return Promises(_measured(cells, task), task.sizes)
+    return Promises(task.measured(cells), task.sizes)
 
 
 def _agree(cells: Cells, task: Task, low: int, high: int) -> bool:
     """Whether the same variant serves both sizes; or, where rounds are expensive, algorithm."""
-    measured = {cell.block: cell for cell in linked(_measured(cells, task))}
+    measured = {cell.block: cell for cell in linked(task.measured(cells))}
     one, other = measured.get(low), measured.get(high)
     if one is None or other is None:
         return True  # nothing works there: nothing to look for
@@ -162,15 +157,15 @@ def _agree(cells: Cells, task: Task, low: int, high: int) -> bool:
 
 def _race(cells: Cells, task: Task, block: int, worst: float) -> Search:
     """Fill the cell of a block."""
-    near = linked(_measured(cells, task))
+    near = linked(task.measured(cells))
     beside = [c for c in near if c.block < block][-1:] + [c for c in near if c.block > block][:1]
     winners = [choose(cell, None) for cell in beside]
     first = entrants(task, _promises(cells, task), block, worst, winners)
-    cell = cells.setdefault((task.ranks, block), Cell(task.ranks, block))
+    cell = task.cell(cells, block)
     leaders = yield from _heats(cell, first, cells, task)
     yield from _settle(cell, leaders, task)
     if cell.drifted():
-        yield Restart(task.ranks, block, "times drifted by more than 5 %")
+        yield Restart(task.workload(block), "times drifted by more than 5 %")
         cell.rounds.clear()
         again = [task.variants[0], *(v for v in leaders if v != task.variants[0])]
         for _ in range(GROSS_ROUNDS):  # one alone is settled at once

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Union
 
 from search.catalogue.algorithm import Variant
+from search.catalogue.collective import DEFAULT
 from search.results.cell import REQUEST_SECONDS, Cell
-from search.results.journal import Place
 from search.results.samples import Sample
+from search.results.workload import Workload
 
 SIZES = (1, 64, 256, *(1024 << i for i in range(9)))
 """Bytes to each peer: the sizes of Faraj and Yuan, section 5."""
@@ -33,21 +34,19 @@ Outcome = Union[Sample, Failure]
 
 @dataclass(frozen=True)
 class Round:
-    """Visit each of these variants once, in any order; block is bytes to each peer. It ``confirms``
-    what rounds before it found."""
+    """Visit each of these variants once, in any order. It ``confirms`` what rounds before it
+    found."""
 
-    ranks: int
-    block: int
+    workload: Workload
     variants: tuple[Variant, ...]
     confirms: bool = False
 
 
 @dataclass(frozen=True)
 class Restart:
-    """All rounds of a block so far are void, for this reason."""
+    """All rounds so far are void, for this reason."""
 
-    ranks: int
-    block: int
+    workload: Workload
     reason: str
 
 
@@ -61,7 +60,7 @@ Request = Union[Round, Restart, Relaunch]
 
 @dataclass(frozen=True)
 class Answer:
-    """The outcomes of a round, its number within its ranks and block, and the numbers of earlier
+    """The outcomes of a round, its number within its workload, and the numbers of earlier
     rounds there that have turned out to be void."""
 
     number: int = -1
@@ -112,6 +111,9 @@ EFFORTS = {
 }
 
 
+Cells = dict[Workload, Cell]
+
+
 @dataclass(frozen=True)
 class Task:
     """What is searched: variants (simplest first, the library's own before all) at sizes (bytes to
@@ -129,6 +131,25 @@ class Task:
     expects: Callable[[Variant, int], Expectation | None] = expects_nothing
     between: bool = True
     """whether blocks between the sizes may be timed, too"""
+    collective: str = DEFAULT
+
+    def workload(self, block: int) -> Workload:
+        """The key of a block's cell."""
+        return Workload(self.ranks, block, self.collective)
+
+    def cell(self, cells: Cells, block: int) -> Cell:
+        """A block's cell, which is new if there was none."""
+        workload = self.workload(block)
+        return cells.setdefault(workload, Cell(workload))
+
+    def measured(self, cells: Cells) -> list[Cell]:
+        """Its cells that have times."""
+        mine = (self.ranks, self.collective)
+        return [
+            cell
+            for workload, cell in cells.items()
+            if (workload.ranks, workload.collective) == mine and cell.rounds
+        ]
 
     def at(self, block: int) -> list[Variant]:
         """Those that a block leaves memory for."""
@@ -144,14 +165,11 @@ class Task:
         return self.rules.budget * max(1.0, self.ranks / BUDGET_RANKS)
 
 
-Cells = dict[Place, Cell]
-
-
 def play(
     cell: Cell, variants: Sequence[Variant], confirms: bool = False
 ) -> Generator[Request, Answer, list[Variant]]:
     """One round; returns the variants that have not failed."""
-    answer = yield Round(cell.ranks, cell.block, tuple(variants), confirms)
+    answer = yield Round(cell.workload, tuple(variants), confirms)
     take(cell, answer)
     if confirms:
         cell.confirming |= {answer.number}

@@ -23,7 +23,7 @@ def three_steps(cells: Cells, task: Task) -> Search:
     winners: dict[int, Variant] = {}
     incumbent: Variant | None = task.variants[0]
     for block in task.sizes:
-        cell = cells.setdefault((task.ranks, block), Cell(task.ranks, block))
+        cell = task.cell(cells, block)
         yield from compare(cell, task.at(block), task)
         if cell.rounds:
             incumbent = winners[block] = choose(cell, incumbent)
@@ -35,7 +35,7 @@ def three_steps(cells: Cells, task: Task) -> Search:
             continue
         middle = between(low, high)
         rivals = {winners[low], winners[high], task.variants[0]}
-        cell = cells.setdefault((task.ranks, middle), Cell(task.ranks, middle))
+        cell = task.cell(cells, middle)
         yield from compare(cell, [v for v in task.at(middle) if v in rivals], task)
         if not cell.rounds:
             continue

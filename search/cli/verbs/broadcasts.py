@@ -19,6 +19,7 @@ from search.model.magpie import completion
 from search.results.cell import cells_of
 from search.results.fingerprint import digest
 from search.results.journal import Journal
+from search.results.workload import Workload
 from search.sizes import size_text
 
 
@@ -54,7 +55,7 @@ def judge(desk: Desk, site: Site, options: Namespace) -> None:
         for size in options.sizes or broadcasts.SIZES:
             say = partial(console.print, end="\r" if console.is_terminal else "\n")
             records = broadcasts.record(job, journal, ranks, size, say)
-            cell = cells_of(records, broadcasts.variants(size))[ranks, size]
+            cell = cells_of(records, broadcasts.variants(size))[Workload(ranks, size)]
             where = f"broadcast of {size_text(size)} to {describe(cluster)}"
             broadcasts.show(console, where, broadcasts.compare_models(cell, models))
             adapt = partial(broadcasts.as_task, size=size, seconds=simulator.broadcast_seconds)

@@ -38,7 +38,7 @@ def validate(desk: Desk, site: Site) -> None:
     for ranks in settings.ranks:
         with start(ranks) as simulator:
             for key, cell in cells.items():
-                mine = predictions(cell, simulator.predict) if key[0] == ranks else {}
+                mine = predictions(cell, simulator.predict) if key.ranks == ranks else {}
                 if len(mine) > FIRST:
                     predicted[key] = mine
     if not predicted:
@@ -54,7 +54,7 @@ def validate(desk: Desk, site: Site) -> None:
         rows = [
             agreement(cells[key], decisive[key], mine)
             for key, mine in predicted.items()
-            if key[0] == ranks
+            if key.ranks == ranks
         ]
         if rows:
             show(desk.console, f"{describe(site.cluster)}: {ranks} ranks", rows)
