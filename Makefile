@@ -20,8 +20,12 @@ config.mk:
 generated/alltoall.c:
 	$(Q)$(RUN) emit
 
-probe tune decide emit verify report list model broadcasts:
+probe tune decide emit verify report:
 	$(Q)$(RUN) $@
+
+# Of MPI_Alltoall, or of COLLECTIVE.
+list model:
+	$(Q)$(RUN) $@ $(if $(COLLECTIVE),--collective='$(COLLECTIVE)')
 
 # With COMPETITORS=1 also against each of the library's own algorithms, with COLD=1 also after
 # idleness; SIZES=8K,64K for those only; LAUNCHES=5 of the job; EFFORT=quick|normal|thorough.
@@ -80,4 +84,4 @@ clean:
 distclean: clean
 	rm -rf build config.mk config.log config.status generated/alltoall.c generated/alltoall.h generated/decision.toml .venv
 
-.PHONY: all check check-full check-oracle check-cluster run-check run-check-full run-check-oracle run-check-cluster golden figures install uninstall installcheck dist probe tune decide emit bench verify report timeline model broadcasts list clean distclean
+.PHONY: all check check-full check-oracle check-cluster run-check run-check-full run-check-oracle run-check-cluster golden figures install uninstall installcheck dist probe tune decide emit bench verify report timeline model list clean distclean

@@ -28,22 +28,14 @@
  *     crowd BYTES CALLS                  the same of every rank with every other at once
  *     rates BYTES                        {"seconds": [...]}: a message from each rank to the next
  *     burst SENDERS BYTES CALLS          that many ranks send to rank 0 at once
- *     broadcast TREE BYTES SEGMENT WARMUPS CALLS
- *                                        {"seconds": [...]}: see broadcast.h
  *     copies BYTES CALLS ALL             in memory, of rank 0 alone (0) or of all ranks at once (1)
  *     quit
  *
- * BLOCK is bytes to each peer. It includes the file whose algorithms it measures (ATALL_SOURCE),
- * so that what is timed is what ships. The labels "generated" and "library" stand for that file's
+ * BLOCK is bytes to each peer. Included before are the collectives that it knows (collectives/),
+ * and with them the file whose algorithms it measures (ATALL_SOURCE). The labels "generated" and "library" stand for that file's
  * ATALL_Alltoall with its own tables, and for the MPI library's MPI_Alltoall; "library:NAME" and
  * "library:NAME:THROTTLE" force one of the library's own algorithms, where it can be forced.
  */
-#define _GNU_SOURCE
-#ifdef ATALL_RECORD
-#include "record.h"
-#endif
-#include ATALL_SOURCE
-
 #include "neighbours.h"
 #include "points.h"
 #include "quiet.h"
@@ -193,7 +185,6 @@ static const struct {
     { "pairs", parse_neighbours, run_pairs, 0 },
     { "rates", parse_size, run_rates, 0 },
     { "burst", parse_burst, run_burst, 0 },
-    { "broadcast", parse_broadcast, time_broadcast, 0 },
     { "copies", parse_copies, run_copies, 0 },
 };
 /* clang-format on */
@@ -246,7 +237,7 @@ int main(int argc, char **argv)
     forced_start();
     make_team(0);
     team = teams[0];
-    request = (struct request){ .target = LIBRARY, .size = 1 };
+    request = (struct request){ .collective = collective_of(""), .target = LIBRARY, .size = 1 };
     reserve_arena((size_t)team.ranks);
     require(call_bytes(arena.memory, arena.memory + team.ranks), "the first all-to-all fails");
     introduce(); /* every pair is connected now */

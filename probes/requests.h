@@ -21,6 +21,7 @@ static int parse_target(const char *label)
     request.target = strcmp(label, "generated") == 0                    ? GENERATED
                      : strncmp(label, library, sizeof library - 1) == 0 ? LIBRARY
                                                                         : VARIANT;
+    request.collective = collective_of(label);
     request.row = (struct atall_row){ 0 };
     if (request.target == LIBRARY)
         return forced_parse(label + sizeof library - 1, &request.forced);
@@ -111,20 +112,6 @@ static int parse_copies(const char *line)
 {
     return sscanf(line, "%*s %ld %d %d", &request.size, &request.calls, &request.first) == 3 &&
            within(request.calls, 1, MOST_CALLS);
-}
-
-static int parse_broadcast(const char *line)
-{
-    char name[LINE];
-    if (sscanf(line, "%*s %s %ld %d %d %d", name, &request.size, &request.segment, &request.first,
-               &request.second) != 5)
-        return 0;
-    request.is_broadcast = 1;
-    for (request.tree = 0; request.tree < BROADCAST_TREES; request.tree++)
-        if (strcmp(name, broadcast_names[request.tree]) == 0)
-            break;
-    return request.tree < BROADCAST_TREES && request.segment >= 1 &&
-           within(request.first, 0, MOST_CALLS) && within(request.second, 1, MOST_CALLS);
 }
 
 static int parse_ranks(const char *line)

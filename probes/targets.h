@@ -1,14 +1,14 @@
 /*
  * What the job calls: a variant of the emitted file, the whole of that, or the library's own;
- * whether its result is right, how long it takes, and which messages it sends. Included behind
- * ATALL_SOURCE.
+ * whether its result is right, how long it takes, and which messages it sends. How each
+ * collective is called and judged is in collectives/.
  */
 #ifndef TARGETS_H
 #define TARGETS_H
 
-#include "broadcast.h"
+#include "subject.h"
+
 #include "forced.h"
-#include "oracle.h"
 #include "timing.h"
 
 enum { QUIT = -1, UNKNOWN = -2 };
@@ -21,7 +21,7 @@ struct request {
     long size;         /* bytes to each peer, or of a message */
     int first, second; /* ranks; or calls to warm up and to time */
     int calls, delay;  /* microseconds */
-    int is_broadcast, tree, segment;
+    int collective; /* its place among all */
     unsigned number; /* of the request: what is sent depends on it */
     struct atall_row row;
     struct forced forced; /* of the target LIBRARY */
@@ -29,26 +29,44 @@ struct request {
 
 static struct request request;
 
-static int call_target(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
-                       int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+/* A collective operation, as a file of collectives/ has it. */
+struct collective {
+    const char *prefix; /* how labels of its variants begin */
+    int (*call)(struct communicator *on, char *sendbuf, char *recvbuf);
+    const char *(*judge)(struct communicator *on); /* what is wrong on this rank; NULL: nothing */
+    size_t (*bytes)(void);                         /* of each of a rank's buffers */
+};
+
+enum { MOST_COLLECTIVES = 16 };
+
+static const struct collective *collectives[MOST_COLLECTIVES];
+static int collective_count;
+
+static inline void add_collective(const struct collective *one)
 {
-    struct atall_state *state = team.mine[team.count > 1 && comm == team.mine[1].comm].state;
-    if (request.target == GENERATED)
-        return ATALL_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-    if (request.target == LIBRARY)
-        return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-    return atall_run(state, &request.row, sendbuf, sendcount, sendtype, recvbuf, recvcount,
-                     recvtype, (size_t)request.size);
+    collectives[collective_count++] = one;
+}
+
+/* The collective whose variant has a label: the longest prefix tells. */
+static int collective_of(const char *label)
+{
+    int best = 0;
+    size_t longest = 0;
+    for (int i = 0; i < collective_count; i++) {
+        const size_t length = strlen(collectives[i]->prefix);
+        if (length >= longest && strncmp(label, collectives[i]->prefix, length) == 0) {
+            best = i;
+            longest = length;
+        }
+    }
+    return best;
 }
 
 static int call_bytes(char *sendbuf, char *recvbuf)
 {
-    int n = (int)request.size, good = 1;
-    if (request.is_broadcast)
-        return broadcast((enum broadcast_tree)request.tree, recvbuf, n, request.segment,
-                         team.harness) == MPI_SUCCESS;
+    int good = 1;
     for (int i = 0; i < team.count; i++)
-        good &= call_target(sendbuf, n, MPI_BYTE, recvbuf, n, MPI_BYTE, team.mine[i].comm) ==
+        good &= collectives[request.collective]->call(&team.mine[i], sendbuf, recvbuf) ==
                 MPI_SUCCESS;
     return good;
 }
@@ -89,8 +107,6 @@ static const char too_much_scratch[] = "it needs more scratch memory than is kep
 
 static void verify(void)
 {
-    struct oracle_case c = { (int)request.size, (int)request.size, MPI_BYTE,
-                             MPI_BYTE,          MPI_COMM_NULL,     request.number };
     const char *verdict = NULL, *other;
     int wrong, anywhere;
     if (!have_scratch()) {
@@ -98,8 +114,7 @@ static void verify(void)
         return;
     }
     for (int i = 0; i < team.count; i++) { /* all of them: others may have found nothing */
-        c.comm = team.mine[i].comm;
-        other = oracle_judge(call_target, &c);
+        other = collectives[request.collective]->judge(&team.mine[i]);
         verdict = verdict ? verdict : other;
     }
     wrong = verdict != NULL;
@@ -112,33 +127,10 @@ static void verify(void)
 static void time_target(void)
 {
     if (have_scratch())
-        time_calls(call_bytes, (size_t)team.peers * (size_t)request.size,
+        time_calls(call_bytes, collectives[request.collective]->bytes(),
                    (enum scheme)request.scheme, request.first, request.second);
     else
         answer_text("error", too_much_scratch);
-}
-
-/* Whether every rank gets what rank 0 broadcasts; the same on all of them. */
-static int broadcast_is_right(void)
-{
-    const size_t n = (size_t)request.size;
-    int right;
-    reserve_arena(n);
-    char *got = arena.memory, *expected = got + n;
-    oracle_stream((unsigned char *)expected, n, request.number, 0, 0);
-    for (size_t i = 0; i < n; i++)
-        got[i] = team.rank == 0 ? expected[i] : (char)~expected[i];
-    right = call_bytes(NULL, got) && memcmp(got, expected, n) == 0;
-    PMPI_Allreduce(MPI_IN_PLACE, &right, 1, MPI_INT, MPI_MIN, team.harness);
-    return right;
-}
-
-static void time_broadcast(void)
-{
-    if (broadcast_is_right())
-        time_calls(call_bytes, (size_t)request.size, BY_BARRIER, request.first, request.second);
-    else
-        answer_text("error", "a rank received wrong data");
 }
 
 #ifdef ATALL_RECORD
@@ -178,13 +170,14 @@ static void answer_messages(double start)
 /* One call after one to warm up, with every message of it noted. */
 static void record_call(void)
 {
-    int n = (int)request.size, bad = 0;
+    const size_t bytes = collectives[request.collective]->bytes();
+    int bad = 0;
     char *sendbuf, *recvbuf;
     double start = 0;
-    reserve_arena((size_t)team.peers * (size_t)n);
+    reserve_arena(bytes);
     bad = !have_scratch();
     for (int i = 0; !bad && i < 2; i++) {
-        next_buffers((size_t)team.peers * (size_t)n, &sendbuf, &recvbuf);
+        next_buffers(bytes, &sendbuf, &recvbuf);
         harness_barrier();
         record_count = 0;
         recording = i > 0;

@@ -20,7 +20,12 @@ def measured_sources() -> list[Path]:
     """What the measuring job is made of: times of one made of others cannot be compared."""
     files = (path for path in TEMPLATES.rglob("*") if path.suffix in (".j2", ".toml"))
     measured = sorted(path for path in files if path.parent.name != "install")
-    return [*measured, *sorted(PROBES.glob("*.[ch]"))]
+    return [*measured, *sorted(PROBES.glob("*.[ch]")), *known_collectives()]
+
+
+def known_collectives() -> list[Path]:
+    """How the measuring job calls and judges each collective: a file each."""
+    return sorted((PROBES / "collectives").glob("*.h"))
 
 
 @dataclass(frozen=True)
@@ -50,14 +55,16 @@ class Toolchain:
 
     def compile_job(self, source: Path, program: Path, define: Sequence[str] = ()) -> None:
         """Build the measuring job around ``source``, an emitted alltoall.c."""
-        self._compile_around(source, PROBES / "measure.c", program, "the measuring job", define)
+        included = (word for path in known_collectives() for word in ("-include", str(path)))
+        flags = ["-D_GNU_SOURCE", *(f"-D{name}" for name in define), *included]
+        self._compile_around(source, PROBES / "measure.c", program, "the measuring job", flags)
 
     def compile_simulator(self, source: Path, program: Path) -> None:
         """Build the schedule model around ``source``."""
         self._compile_around(source, PROBES / "model" / "simulate.c", program, "the model")
 
     def _compile_around(
-        self, source: Path, main: Path, program: Path, what: str, define: Sequence[str] = ()
+        self, source: Path, main: Path, program: Path, what: str, flags: Sequence[str] = ()
     ) -> None:
         self.run(
             [
@@ -68,7 +75,7 @@ class Toolchain:
                 f"-I{source.parent}",
                 f"-I{PROBES}",
                 f'-DATALL_SOURCE="{source.name}"',
-                *(f"-D{name}" for name in define),
+                *flags,
                 str(main),
                 "-o",
                 str(program),

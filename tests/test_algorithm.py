@@ -112,6 +112,7 @@ def test_only_keeps_native(catalogue):
     ],
 )
 def test_front_matter_is_checked(tmp_path, text, word):
+    (tmp_path / "collective.toml").write_text('function = "MPI_Alltoall"')
     (tmp_path / "a.c.j2").write_text(text)
     with pytest.raises(UserError, match=word):
         Catalogue(tmp_path)

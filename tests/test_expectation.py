@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from search.catalogue.collective import Collective
 from search.files import read_json
 from search.measure.points import Points
 from search.model.expectation import (
@@ -22,6 +23,7 @@ from search.strategy.request import EFFORTS, Expectation, Task
 
 from .test_points import point
 
+ALLTOALL = Collective("alltoall", "MPI_Alltoall")
 ONE = Interval(1e-5, 1e-5, 1e-5)
 LABELS = ("native", "ring(sync=none)", "ring(sync=light)", "bruck(radix=2)", "bruck(radix=8)")
 
@@ -61,14 +63,14 @@ def task(few, expected):
 
 def test_each_variant_is_predicted_once_and_the_librarys_own_never(few):
     simulator = Simulator({"ring(sync=none)": (2e-3, 2e-3)})
-    model = Expectations(simulator, 8)
+    model = Expectations(simulator, 8, ALLTOALL)
     assert [model.of(variant, 1024) for variant in few * 2].count(None) == 8
     assert sorted(simulator.asked) == sorted((label, 1024, False) for label in LABELS[1:])
     assert model.of(few[1], MOST_BYTES) is None
 
 
 def test_who_loses_in_the_model_is_asked_what_it_would_do_without(few):
-    model = Expectations(Simulator({"bruck(radix=8)": (9e-3, 2e-3)}), 8)
+    model = Expectations(Simulator({"bruck(radix=8)": (9e-3, 2e-3)}), 8, ALLTOALL)
     expected = model.of(few[4], 65536)
     assert expected.seconds > 9e-3 and expected.least == 2e-3 and not expected.is_safe
 
@@ -76,10 +78,10 @@ def test_who_loses_in_the_model_is_asked_what_it_would_do_without(few):
 def test_what_fits_into_a_port_or_is_free_of_contention_cannot_lose(catalogue):
     labels = ("ring(sync=none)", "phased(sync=receiver,segment=0,depth=1)")
     ring, phased = (catalogue.variant(label) for label in labels)
-    model = Expectations(Simulator(dict.fromkeys(labels, (1e-3, 1e-3))), 8)
+    model = Expectations(Simulator(dict.fromkeys(labels, (1e-3, 1e-3))), 8, ALLTOALL)
     assert model.of(ring, 64).is_safe and not model.of(ring, 65536).is_safe
     assert model.of(phased, 65536).is_safe
-    unknown = Expectations(Simulator(dict.fromkeys(labels, (1e-3, 1e-3)), room=0), 8)
+    unknown = Expectations(Simulator(dict.fromkeys(labels, (1e-3, 1e-3)), room=0), 8, ALLTOALL)
     assert not unknown.of(ring, 64).is_safe
 
 
@@ -90,7 +92,7 @@ def test_an_end_of_the_simulator_ends_no_search(few):
         def predict(self, variant, block, lossless=False):
             raise EnvironmentFailure("the simulator ended")
 
-    assert Expectations(Dead({}), 8).of(few[1], 64) is None
+    assert Expectations(Dead({}), 8, ALLTOALL).of(few[1], 64) is None
 
 
 def test_nothing_is_hopeless_beside_what_incast_may_hit(few):
@@ -154,7 +156,7 @@ def test_a_damaged_file_is_as_none(tmp_path, content):
 
 def test_what_was_expected_is_kept(tmp_path, few):
     path = tmp_path / "model.json"
-    model = Expectations(Simulator({"ring(sync=none)": (2e-3, 2e-3)}), 8)
+    model = Expectations(Simulator({"ring(sync=none)": (2e-3, 2e-3)}), 8, ALLTOALL)
     for variant in few:
         model.of(variant, 1024)
     start_model(path, "f", points(), [])

@@ -165,7 +165,14 @@ def run_rounds(tmp_path, job, variant, rounds, **options):
             answers.append((yield Round(Workload(3, 8), (variant,))))
 
     runner = MeasuringRunner(
-        job, lambda: job, journal, watcher, lambda ranks, block: 1e-3, gates(), **options
+        variant.body.algorithm.collective,
+        job,
+        lambda: job,
+        journal,
+        watcher,
+        lambda ranks, block: 1e-3,
+        gates(),
+        **options,
     )
     runner.run(search())
     return answers, journal, watcher.said, runner
@@ -224,7 +231,13 @@ def test_a_disturbance_is_seen_within_a_long_round(catalogue, tmp_path, monkeypa
 
     job = FakeJob([quiet(), quiet(), quiet(tasks1=3)])
     runner = MeasuringRunner(
-        job, lambda: job, journal, Watcher(), lambda ranks, block: 1e-3, gates()
+        catalogue.collective,
+        job,
+        lambda: job,
+        journal,
+        Watcher(),
+        lambda ranks, block: 1e-3,
+        gates(),
     )
     runner.run(search())
     assert answers[0].void == {0}
@@ -248,7 +261,13 @@ def test_a_search_that_started_anew_finds_all_of_it_in_the_journal(catalogue, tm
     for _ in range(2):
         journal = Journal(tmp_path / "j", "f")
         runner = MeasuringRunner(
-            FakeJob(), FakeJob, journal, Watcher(), lambda ranks, block: 1e-3, gates()
+            catalogue.collective,
+            FakeJob(),
+            FakeJob,
+            journal,
+            Watcher(),
+            lambda ranks, block: 1e-3,
+            gates(),
         )
         runner.run(search())
         kept.append((tmp_path / "j").read_bytes())

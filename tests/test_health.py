@@ -95,7 +95,14 @@ def visited(tmp_path, catalogue, job, label="ring(sync=none)", looks=0):
     journal = Journal(tmp_path / "j", "f")
     variant = catalogue.variant(label)
     runner = MeasuringRunner(
-        job, lambda: job, journal, Watcher(), lambda *_: 1e-3, gates(), blame=blamed.extend
+        catalogue.collective,
+        job,
+        lambda: job,
+        journal,
+        Watcher(),
+        lambda *_: 1e-3,
+        gates(),
+        blame=blamed.extend,
     )
 
     def rounds():

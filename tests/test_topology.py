@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.cluster.topology import Link, Topology, alltoall_limit
+from search.cluster.topology import Link, Topology, bandwidth_bound
 from search.cluster.topology_file import parse_conf, parse_yaml, read_topology
 from search.errors import UserError
 
@@ -115,14 +115,14 @@ def test_limit_is_the_busiest_directed_link_of_all_messages(tree, data):
         for link, way in path(tree, a, b):
             amount = ranks_on[a] * ranks_on[b] * block * 8 / (link.mbit * 1e6)
             seconds[link, way] = seconds.get((link, way), 0) + amount
-    assert alltoall_limit(tree, [ranks_on], block, 1.0) == pytest.approx(
+    assert bandwidth_bound(tree, [ranks_on], block, share=1.0) == pytest.approx(
         max(seconds.values(), default=0)
     )
 
 
 def test_limit_is_unknown_where_a_speed_is():
     tree = parse_conf("SwitchName=a Nodes=n[0-1]", "f")
-    assert alltoall_limit(tree, [{"n0": 1, "n1": 1}], 10) is None
+    assert bandwidth_bound(tree, [{"n0": 1, "n1": 1}], 10) is None
 
 
 YAML = """

@@ -39,9 +39,6 @@
  *     predict LABEL BLOCK WARMUPS CALLS
  *         calls of one variant; BLOCK is bytes to each peer
  *
- *     broadcast TREE BYTES SEGMENT WARMUPS CALLS
- *         along one of the trees of broadcast.h
- *
  *     pingpong FROM TO BYTES CALLS
  *         half of the time there and back
  *
@@ -67,18 +64,16 @@
 #undef memcpy
 #undef memset
 
-#include "broadcast.h"
 #include "neighbours.h"
 
 enum { LINE = 4096, MOST_CALLS = 1000, MOST_BYTES = 1 << 30 };
 
-enum verb { PREDICT, BROADCAST, PINGPONG, NEIGHBOURS, CROWD, BURST };
+enum verb { PREDICT, PINGPONG, NEIGHBOURS, CROWD, BURST };
 
 static struct {
     enum verb verb;
     struct atall_row row;
-    enum broadcast_tree tree;
-    int size, segment, from, to, row_length, senders, warmups, calls;
+    int size, from, to, row_length, senders, warmups, calls;
 } request;
 
 static MPI_Comm everybody;
@@ -182,9 +177,6 @@ static void call(int rank)
         failed |= atall_run(states[rank], &request.row, out, n, MPI_BYTE, in, n, MPI_BYTE,
                             (size_t)n) != MPI_SUCCESS;
         break;
-    case BROADCAST:
-        failed |= broadcast(request.tree, in, n, request.segment, everybody) != MPI_SUCCESS;
-        break;
     case PINGPONG:
         ping_pong(rank);
         break;
@@ -208,7 +200,7 @@ static void make_calls(int rank)
         give_scratch(rank);
     for (int i = 0; !failed && i < request.warmups + request.calls; i++) {
         meet(everybody);
-        if (request.verb == PREDICT || request.verb == BROADCAST)
+        if (request.verb == PREDICT)
             PMPI_Barrier(everybody);
         double begin = agenda.now;
         call(rank);
@@ -302,14 +294,6 @@ static bool take_variant(const char *label)
     return atall_parse_label(label, &request.row) && atall_body_serves(request.row.body, states[0]);
 }
 
-static bool take_tree(const char *name)
-{
-    for (request.tree = FLAT; request.tree < BROADCAST_TREES; request.tree++)
-        if (strcmp(name, broadcast_names[request.tree]) == 0)
-            return true;
-    return false;
-}
-
 static bool is_rank(int rank)
 {
     return rank >= 0 && rank < world.ranks;
@@ -332,11 +316,6 @@ static bool take_words(const char *line)
                &request.calls) == 4) {
         request.verb = PREDICT;
         return take_variant(word);
-    }
-    if (sscanf(line, "broadcast %s %d %d %d %d", word, &request.size, &request.segment,
-               &request.warmups, &request.calls) == 5) {
-        request.verb = BROADCAST;
-        return take_tree(word) && request.segment >= 1;
     }
     if (sscanf(line, "pingpong %d %d %d %d", &request.from, &request.to, &request.size,
                &request.calls) == 4) {

@@ -75,6 +75,7 @@ def compare_strategies(
             EFFORTS["normal"],
             lambda variant: [v for v in variant.near(ranks) if v in known],
             between=False,
+            collective=variants[0].body.algorithm.collective.name,
         )
     )
     results = [

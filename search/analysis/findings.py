@@ -83,7 +83,7 @@ def points_of(findings: Findings, table: DecisionTable) -> tuple[list[Point], st
         ], "bench"
     points = []
     for _, cell in sorted(findings.cells.items()):
-        native = next((v for v in cell.rounds if v.label == "native"), None)
+        native = next((v for v in cell.rounds if v.body.algorithm.is_native), None)
         choice = table.choice(cell.block)
         if cell.ranks != table.ranks or native is None or choice not in cell.rounds:
             continue

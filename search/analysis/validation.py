@@ -59,7 +59,7 @@ class Agreement:
 def predictions(cell: Cell, predict: Predict) -> dict[Variant, float]:
     """Seconds that the model expects of the variants of a cell, by the score that measurements
     have; the library's own is none of ours."""
-    found = {v: predict(v, cell.block) for v in cell.variants if v.body.algorithm.name != "native"}
+    found = {v: predict(v, cell.block) for v in cell.variants if not v.body.algorithm.is_native}
     return {variant: score([sample]) for variant, sample in found.items() if sample}
 
 

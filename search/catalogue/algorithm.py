@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from search.catalogue.collective import Collective
 from search.catalogue.expression import evaluate
 from search.catalogue.parameter import Enumerated, Number
 
@@ -31,8 +32,9 @@ SCRATCH_MOST = 1 << 26
 
 @dataclass(frozen=True, eq=False)
 class Algorithm:
-    """One template of MPI_Alltoall: its name, source, needs, parameters and cost."""
+    """One template of a collective: its name, source, needs, parameters and cost."""
 
+    collective: Collective
     name: str
     title: str
     cite: str
@@ -41,6 +43,8 @@ class Algorithm:
     requires: tuple[str, ...] = ()
     keeps: tuple[str, ...] = ()
     """what its bodies use of that which is kept with a communicator: folders of templates"""
+    fits: str | None = None
+    """a formula over p, n and its numbers: it is of no use where that is 0"""
     scratch: str | None = None
     scratch_is_optional: bool = False
     half_duplex: bool = False
@@ -51,9 +55,19 @@ class Algorithm:
     numbers: tuple[Number, ...] = ()
 
     @property
+    def label(self) -> str:
+        """How the labels of its variants begin."""
+        return self.collective.prefix + self.name
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it is the library's own, the reference."""
+        return self.label == self.collective.native
+
+    @property
     def simplicity(self) -> tuple[Any, ...]:
         """Sorts algorithms simplest first, the library's own before all."""
-        return self.name != "native", bool(self.requires), self.scratch or "", self.name
+        return not self.is_native, bool(self.requires), self.scratch or "", self.name
 
     def serves(self, ranks: int) -> bool:
         """Whether its requirements are met by so many ranks."""
@@ -140,7 +154,7 @@ class Body:
 
     @property
     def label(self) -> str:
-        return make_label(self.algorithm.name, self.shown)
+        return make_label(self.algorithm.label, self.shown)
 
     def siblings(self) -> list[Body]:
         """Bodies of the same algorithm that differ in one enumerated parameter."""
@@ -153,7 +167,8 @@ class Body:
 
     @property
     def symbol(self) -> str:
-        return "_".join(["atall", self.algorithm.name, *(value for _, value in self.shown)])
+        words = [self.algorithm.label.replace("/", "_"), *(value for _, value in self.shown)]
+        return "_".join(["atall", *words])
 
 
 @dataclass(frozen=True)
@@ -171,7 +186,7 @@ class Variant:
             for name, value in self.values
             if not numbers[name].optional or value != numbers[name].min
         )
-        return make_label(self.body.algorithm.name, self.body.shown + values)
+        return make_label(self.body.algorithm.label, self.body.shown + values)
 
     @property
     def requires(self) -> tuple[str, ...]:
@@ -185,9 +200,11 @@ class Variant:
         return algorithm.simplicity, places, tuple(value for _, value in self.values)
 
     def fits(self, ranks: int, block: int, each: int = 1) -> bool:
-        """Whether a communicator keeps the scratch that it needs for a block (bytes to each
-        peer), ``each`` host having so many ranks."""
-        values = dict(self.values)
+        """Whether it is of use for a block (bytes to each peer), and a communicator keeps the
+        scratch that it needs for it, ``each`` host having so many ranks."""
+        values, useful = dict(self.values), self.body.algorithm.fits
+        if useful and not evaluate(useful, {"p": ranks, "n": block, **values}):
+            return False
         memory, wanted, inner = self.body.scratch, 0.0, block
         leaders = min(values.get("leaders", 0), each)
         if leaders and each > 1:

@@ -7,6 +7,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 
 from search.errors import UserError
 
@@ -47,10 +48,15 @@ _NO_FORMULA = (
 )
 
 
+@cache
+def _parsed(formula: str) -> ast.expr:
+    return ast.parse(formula, mode="eval").body
+
+
 def evaluate(formula: str, values: Mapping[str, float]) -> float:
     """The value of ``formula`` with names from ``values``; UserError if it is none."""
     try:
-        value = _value(ast.parse(formula, mode="eval").body, values)
+        value = _value(_parsed(formula), values)
         if math.isfinite(value):
             return value
         error: Exception = ValueError("it is not finite")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from search.catalogue.algorithm import REQUIREMENTS, Algorithm
+from search.catalogue.collective import Collective
 from search.catalogue.expression import as_c
 from search.catalogue.parameter import WALKS, Enumerated, Number
 from search.errors import UserError
@@ -58,8 +59,8 @@ def front_matter(path: Path) -> dict[str, Any]:
     return load_toml_text(match[1], str(path))
 
 
-def read_algorithm(path: Path) -> Algorithm:
-    """Read the front matter of an algorithm's template."""
+def read_algorithm(path: Path, collective: Collective) -> Algorithm:
+    """Read the front matter of a template of a collective's algorithm."""
     matter = front_matter(path)
     name = path.name.split(".", 1)[0]
     try:
@@ -67,6 +68,7 @@ def read_algorithm(path: Path) -> Algorithm:
             raise UserError(f"{path}: name is {matter['name']!r}, not the file's {name!r}")
         parameters = {**matter.get("params", {}), **_shared(path.parent, matter)}
         found = Algorithm(
+            collective=collective,
             name=name,
             title=matter["title"],
             cite=matter["cite"],
@@ -74,6 +76,7 @@ def read_algorithm(path: Path) -> Algorithm:
             cost=matter["cost"],
             requires=tuple(_known(one, REQUIREMENTS) for one in matter.get("requires", [])),
             keeps=tuple(matter.get("keeps", ())),
+            fits=matter.get("fits"),
             scratch=matter.get("scratch"),
             scratch_is_optional=matter.get("scratch_is_optional", False),
             half_duplex=matter.get("half_duplex", False),

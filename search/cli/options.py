@@ -14,6 +14,7 @@ from types import ModuleType
 from rich.console import Console
 
 from search.catalogue.catalogue import Catalogue
+from search.catalogue.collective import DEFAULT
 from search.cli import verbs
 from search.cli.desk import Desk
 from search.cli.workplace import Workplace
@@ -65,6 +66,13 @@ def grid(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def add_collective(parser: argparse.ArgumentParser) -> None:
+    """Which collective a verb is about."""
+    parser.add_argument(
+        "--collective", default=DEFAULT, metavar="NAME", help="a folder of templates/ [%(default)s]"
+    )
+
+
 class _Parser(argparse.ArgumentParser):
     """Errors in one line, with the exit code of a user's mistake."""
 
@@ -99,5 +107,5 @@ def parse_and_run(argv: Sequence[str] | None, root: Path) -> None:
     console = Console(quiet=options.quiet, highlight=False)
     if not console.is_terminal:
         console.width = PLAIN_WIDTH
-    catalogue = Catalogue(TEMPLATES / "alltoall")
+    catalogue = Catalogue(TEMPLATES / DEFAULT)
     options.run(Desk(console, Workplace(root), catalogue, begin), options)

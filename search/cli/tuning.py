@@ -7,10 +7,12 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from rich.console import Console
 
 from search.catalogue.algorithm import Variant
+from search.catalogue.collective import Collective
 from search.cli.desk import Desk
 from search.cli.progress import Display
 from search.cli.settings import Settings
@@ -59,9 +61,9 @@ def tune(desk: Desk, site: Site, job: Job) -> Tuned:
     compare_fingerprint(console, place, fields, journal)
     if journal.torn:
         console.print("tune: the journal's last line was cut off and is measured again")
-    program = place.build / "measure"
+    program, collective = place.build / "measure", desk.catalogue.collective
     cells: Cells = {}
-    with models_of(console, site, place, settings.ranks, journal) as models:
+    with models_of(collective, console, site, place, settings.ranks, journal) as models:
         job, tasks = site.with_job(
             job,
             program,
@@ -79,7 +81,9 @@ def tune(desk: Desk, site: Site, job: Job) -> Tuned:
         wanted = [task.workload(block) for task in tasks for block in task.sizes]
         with Display(console, wanted) as display, Watch() as watch:
             deadline = desk.begin + settings.time_limit if settings.time_limit else None
-            runner = make_runner(site, place, job, journal, display, settings, watch, deadline)
+            runner = make_runner(
+                collective, site, place, job, journal, display, settings, watch, deadline
+            )
             try:
                 for task in tasks:
                     runner.run(STRATEGIES[settings.strategy](cells, task))
@@ -106,14 +110,16 @@ def tune(desk: Desk, site: Site, job: Job) -> Tuned:
         + too_early,
         markup=False,
     )
-    native = tasks[0].variants[0].label
-    anything = any(record.label == native and record.sample for record in journal.records)
+    anything = any(
+        record.label == collective.native and record.sample for record in journal.records
+    )
     return Tuned(
         not too_early, anything, uncertain(cells, tasks), tuple(dict.fromkeys(runner.noise))
     )
 
 
 def make_runner(
+    collective: Collective,
     site: Site,
     place: Workplace,
     job: Job,
@@ -125,11 +131,12 @@ def make_runner(
 ) -> MeasuringRunner:
     """Who measures on a cluster as it was configured; ``deadline`` is monotonic time."""
     return MeasuringRunner(
+        collective,
         job,
         lambda: site.start_job(place.build / "measure"),
         journal,
         display,
-        site.cluster.limit,
+        partial(site.cluster.limit, across=collective.across),
         make_gates(site.cluster),
         deadline,
         settings.timing,
@@ -151,7 +158,9 @@ def measure_rounds(
     """Let a search of these workloads measure what the journal does not hold."""
     console, place, (_, settings) = desk.console, desk.place, desk.configured()
     with Display(console, workloads) as display, Watch() as watch:
-        runner = make_runner(site, place, job, journal, display, settings, watch)
+        runner = make_runner(
+            desk.catalogue.collective, site, place, job, journal, display, settings, watch
+        )
         try:
             runner.run(search)
         finally:
@@ -160,7 +169,12 @@ def measure_rounds(
 
 @contextmanager
 def models_of(
-    console: Console, site: Site, place: Workplace, wanted: Sequence[int], journal: Journal
+    collective: Collective,
+    console: Console,
+    site: Site,
+    place: Workplace,
+    wanted: Sequence[int],
+    journal: Journal,
 ) -> Iterator[Mapping[int, Expectations]]:
     """The schedule model for each number of ranks, for as long as the search asks it; what it said
     is kept. Of a grid, or one rank, there is none, and where it cannot be had the search goes on
@@ -173,7 +187,7 @@ def models_of(
             start = build_simulator(place, site.cluster, site.tools, points)
             for ranks in wanted:
                 if ranks > 1:
-                    found[ranks] = Expectations(start(ranks), ranks)
+                    found[ranks] = Expectations(start(ranks), ranks, collective)
         except EnvironmentFailure as error:
             console.print(f"tune: there is no model: {error}")
     try:
@@ -201,13 +215,14 @@ def make_task(desk: Desk, job: Job, ranks: int, model: Expectations | None = Non
     )
     return Task(
         ranks,
-        sizes_of(desk.place, settings, ranks),
+        desk.catalogue.collective.sizes or sizes_of(desk.place, settings, ranks),
         tuple(variant for variant in variants if differs(variant)),
         EFFORTS[settings.effort],
         lambda variant: [v for v in variant.near(ranks, each) if differs(v)],
         each,
         lambda variant, block: cluster.sending(variant.sent(ranks, block)),
         model.of if model else expects_nothing,
+        collective=desk.catalogue.collective.name,
     )
 
 

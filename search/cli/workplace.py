@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from search.catalogue.catalogue import Catalogue
+from search.catalogue.catalogue import Catalogue, every_catalogue
+from search.catalogue.collective import DEFAULT
 from search.cli.configured import read_cluster
 from search.cli.settings import Settings
 from search.cluster.hosts import Cluster
@@ -52,15 +53,18 @@ def build_job(
     tools: Toolchain,
     cluster: Cluster,
     place: Workplace,
-    catalogue: Catalogue,
     program: str = "measure",
     *define: str,
 ) -> Path:
-    """Build the measuring job with every algorithm in it; where it is."""
+    """Build the measuring job with every algorithm of every collective in it; where it is."""
+    every = {one.collective.name: one for one in every_catalogue(TEMPLATES)}
+    catalogue = every.pop(DEFAULT)
     source = place.build / "catalogue.c"
     generic = read_decision(GENERIC, catalogue)
-    every = replace(generic, tree=hashed_tree(cluster.topology))
-    write_whole(source, emit_c(every, catalogue, TEMPLATES, all_bodies=True))
+    decision = replace(generic, tree=hashed_tree(cluster.topology))
+    write_whole(
+        source, emit_c(decision, catalogue, TEMPLATES, all_bodies=True, beside=[*every.values()])
+    )
     write_whole(place.build / "alltoall.h", emit_h(TEMPLATES))
     tools.compile_job(source, place.build / program, ["ATALL_EVERY", *define])
     return place.build / program

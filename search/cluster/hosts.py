@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from search.cluster.topology import FULL_FRAME, Topology, alltoall_limit
+from search.catalogue.collective import EVERY_PAIR
+from search.cluster.topology import FULL_FRAME, Topology, bandwidth_bound
 from search.results.samples import TIMEOUT
 
 PLACEMENTS = ("switch", "interleaved", "file")
@@ -98,12 +99,12 @@ class Cluster:
         counts = {count for on in hosts for count in on.values()}
         return counts.pop() if len(counts) == 1 and all(len(on) > 1 for on in hosts) else 1
 
-    def limit(self, ranks: int, block: int) -> float | None:
-        """Seconds below which no all-to-all of ``block`` bytes to each peer can be on so many
-        ranks."""
+    def limit(self, ranks: int, block: int, across: str = EVERY_PAIR) -> float | None:
+        """Seconds below which no call with ``block`` bytes to each peer can be on so many ranks: an
+        all-to-all, unless something else goes ``across`` cables."""
         tree = self.at(block).topology
         limits = [
-            alltoall_limit(tree, [self._on(members) for members in alike], block)
+            bandwidth_bound(tree, [self._on(members) for members in alike], block, across)
             for alike in self.communicators(ranks)
         ]
         return None if None in limits else sum(limit or 0.0 for limit in limits)

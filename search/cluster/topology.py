@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from search.catalogue.collective import EVERY_PAIR
+from search.catalogue.expression import evaluate
 from search.cluster.hostlist import Names
 from search.errors import UserError
 
@@ -99,26 +101,29 @@ def single_switch(hosts: Sequence[str]) -> Topology:
     return Topology(tuple(hosts), ("switch",), tuple(Link("switch", h, None) for h in hosts))
 
 
-def alltoall_limit(
+def bandwidth_bound(
     topology: Topology,
     communicators: Sequence[Mapping[str, int]],
     block: int,
+    across: str = EVERY_PAIR,
     share: float = PAYLOAD_SHARE,
 ) -> float | None:
-    """Seconds below which no all-to-all can be, or None if a link's speed is unknown.
+    """Seconds below which no call can be, or None if a link's speed is unknown.
 
     Each of the ``communicators``, all at work at once, maps hosts to ranks there; ``block`` is
-    bytes to each peer. Each link carries (ranks below) x (ranks elsewhere) blocks of each in either
-    direction; ``share`` is the part of the wire's rate that payload can have (Faraj and Yuan,
-    section 4.2).
+    bytes to each peer, of which so many as ``across`` says (``Collective``) cross each link in
+    either direction; ``share`` is the part of the wire's rate that payload can have (Faraj and
+    Yuan, section 4.2).
     """
     below = topology.hosts_below()
     longest = 0.0
     for link in topology.links:
-        load = 0
+        load = 0.0
         for ranks_on in communicators:
             inside = sum(ranks_on.get(host, 0) for host in below[link.lower])
-            load += inside * (sum(ranks_on.values()) - inside)
+            outside = sum(ranks_on.values()) - inside
+            if inside and outside:
+                load += evaluate(across, {"inside": inside, "outside": outside})
         if load and link.mbit is None:
             return None
         if load and link.mbit is not None:

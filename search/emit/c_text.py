@@ -27,7 +27,7 @@ def symbol(text: str) -> Markup:
 
 def literal(text: str) -> Markup:
     """A C string literal of printable ASCII without what C would read otherwise."""
-    if not re.fullmatch(r"[A-Za-z0-9 _=,.()+-]*", text):
+    if not re.fullmatch(r"[A-Za-z0-9 _=,.()/+-]*", text):
         raise UserError(f"{text!r} cannot be a string in C")
     return Markup(f'"{text}"')
 

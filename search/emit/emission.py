@@ -10,12 +10,12 @@ from typing import Any
 from markupsafe import Markup
 
 from search.catalogue.algorithm import SCRATCH_BLOCK, SCRATCH_MOST, Variant
-from search.catalogue.catalogue import Catalogue
+from search.catalogue.catalogue import Catalogue, numbers_of
 from search.decide.decision import Decision, TreeNode
 from search.emit.c_text import environment_of, symbol
 from search.emit.functions import functions_of, render_algorithm, shared_functions, used_by
 from search.emit.keepers import keepers_for
-from search.emit.tables import head_of, numbers_of, tables_of
+from search.emit.tables import head_of, numbers_passed, tables_of
 
 NEEDS = "runtime/needs.j2"
 """The predicates of what algorithms require."""
@@ -50,29 +50,34 @@ def emit_c(
     templates: Path,
     all_bodies: bool = False,
     also: Sequence[Variant] = (),
+    beside: Sequence[Catalogue] = (),
 ) -> str:
     """alltoall.c for a decision, with the bodies that its rows name and what these need, ``also``
-    for these variants, or with all bodies."""
+    for these variants, or with all bodies; with all of those ``beside`` it, too."""
     environment = environment_of(templates)
     variants = [*(row.variant for row in decision.rows), *also]
     named = {variant.body.label for variant in variants}
-    chosen = [b for b in catalogue.bodies() if all_bodies or b.label in named | {"native"}]
+    named.add(catalogue.collective.native)
+    others = [body for other in beside for body in other.bodies()]
+    chosen = [b for b in catalogue.bodies() if all_bodies or b.label in named] + others
+    known = [*catalogue.bodies(), *others]
     keepers = keepers_for(templates, chosen, variants, all_bodies)
     kept = {keeper.name for keeper in keepers}
     used = {
         number.name for body in chosen for number in body.numbers if number.keeps in {None, *kept}
     }
-    numbers = [number for number in catalogue.numbers if number.name in used]
+    numbers = [number for number in numbers_of(known) if number.name in used]
     algorithms = [
         render_algorithm(environment, algorithm, [b for b in chosen if b.algorithm == algorithm])
         for algorithm in dict.fromkeys(body.algorithm for body in chosen)
     ]
     values = {
         **head_of(decision),
-        **numbers_of(numbers),
+        **numbers_passed(numbers),
         "bodies": [body for algorithm in algorithms for body in algorithm.bodies],
         "algorithms": algorithms,
         "tables": tables_of(decision, numbers),
+        "collectives": [symbol(catalogue.collective.name)],
         "keepers": [symbol(keeper.name) for keeper in keepers],
         "wrappers": [symbol(keeper.name) for keeper in keepers if keeper.wraps],
         "hashes": any(keeper.hashes for keeper in keepers),

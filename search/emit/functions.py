@@ -46,19 +46,23 @@ def _bound(body: Body) -> dict[str, Any]:
     return {"symbol": symbol(body.symbol), "cost": cost, **dict(body.binding)}
 
 
+def _template_of(algorithm: Algorithm) -> str:
+    return f"{algorithm.collective.name}/{algorithm.path.name}"
+
+
 def render_algorithm(
     environment: Environment, algorithm: Algorithm, bodies: Sequence[Body]
 ) -> RenderedAlgorithm:
     """Its bodies, and those of its private functions that they use."""
     rendered = [_render_body(environment, body) for body in bodies]
-    private = functions_of(environment, f"alltoall/{algorithm.path.name}", **_bound(bodies[0]))
+    private = functions_of(environment, _template_of(algorithm), **_bound(bodies[0]))
     text = "\n".join(body.text for body in rendered)
     return RenderedAlgorithm(used_by(private, text), rendered)
 
 
 def _render_body(environment: Environment, body: Body) -> RenderedBody:
     algorithm = body.algorithm
-    template = environment.get_template(f"alltoall/{algorithm.path.name}")
+    template = environment.get_template(_template_of(algorithm))
     name = symbol(body.symbol)
     numbers = [number.name for number in body.numbers]
     text = template.render(_bound(body))

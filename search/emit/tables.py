@@ -108,7 +108,7 @@ def head_of(decision: Decision) -> dict[str, Any]:
     }
 
 
-def numbers_of(numbers: Sequence[Number]) -> dict[str, Any]:
+def numbers_passed(numbers: Sequence[Number]) -> dict[str, Any]:
     """The numbers that rows pass to bodies."""
     return {
         "parameters": [

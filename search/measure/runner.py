@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from search.catalogue.algorithm import Variant
+from search.catalogue.collective import Collective
 from search.cluster.job import Job, JobLost
 from search.cluster.watch import Watch
 from search.errors import EnvironmentFailure, TooNoisy
@@ -53,6 +54,7 @@ class MeasuringRunner:
 
     def __init__(
         self,
+        collective: Collective,
         job: Job,
         start_job: Callable[[], Job],
         journal: Journal,
@@ -67,12 +69,12 @@ class MeasuringRunner:
         pace: Pace = usual_pace,
         watch: Watch | None = None,
     ) -> None:
-        """``job`` runs already, ``start_job`` starts another when it is lost; ``limit`` gives the
-        bandwidth bound of ranks and block in seconds; ``deadline`` is monotonic time; ``blame`` is
-        told of jobs that were lost by what is no variant's fault; ``pace`` makes the cluster
-        ready for a block; ``watch`` sees when this machine stalls, where all hosts are on
-        it."""
-        self._blame, self._idle_loss = blame, False
+        """Of one collective. ``job`` runs already, ``start_job`` starts another when it is lost;
+        ``limit`` gives the bandwidth bound of ranks and block in seconds; ``deadline`` is monotonic
+        time; ``blame`` is told of jobs that were lost by what is no variant's fault; ``pace`` makes
+        the cluster ready for a block; ``watch`` sees when this machine stalls, where all hosts are
+        on it."""
+        self._collective, self._blame, self._idle_loss = collective, blame, False
         self._journal, self._watcher, self._gates = journal, watcher, gates
         self._limit, self._deadline, self._accept_noise = limit, deadline, accept_noise
         self._random = random.Random(seed)
@@ -80,6 +82,7 @@ class MeasuringRunner:
         samples = (record.sample for record in journal.records if record.sample)
         launch = 1 + max((sample.launch for sample in samples), default=-1)
         self._visits = Visits(
+            collective.native,
             job,
             start_job,
             limit,
@@ -325,11 +328,11 @@ class MeasuringRunner:
         try:
             self._visits.control(workload)
         except JobLost as loss:
-            self._lose("native", workload, loss)
+            self._lose(self._collective.native, workload, loss)
             self._blame([*losses, loss])
             raise EnvironmentFailure(
-                f"the MPI library's own MPI_Alltoall fails here: {loss}; once that is mended run "
-                "configure again, which goes on where it stopped"
+                f"the MPI library's own {self._collective.function} fails here: {loss}; once that "
+                "is mended run configure again, which goes on where it stopped"
             ) from loss
 
     def _lose(self, doing: str, workload: Workload, loss: JobLost) -> None:
@@ -347,8 +350,10 @@ class MeasuringRunner:
             raise OutOfTime
 
     def _set_aside(self, variant: Variant, workload: Workload, reason: str) -> None:
-        if variant.label == "native":  # not recorded: once that is mended it is tried again
-            raise EnvironmentFailure(f"the MPI library's own MPI_Alltoall fails here: {reason}")
+        if variant.body.algorithm.is_native:  # not recorded: once that is mended it is tried again
+            raise EnvironmentFailure(
+                f"the MPI library's own {self._collective.function} fails here: {reason}"
+            )
         self._recorded.failures[variant.label] = reason
         self._journal.append(Record(workload, variant.label, failure=reason))
         self._watcher.say(f"{variant.label} is excluded: {reason}")

@@ -45,6 +45,7 @@ class Visits:
 
     def __init__(
         self,
+        native: str,
         job: Job,
         start_job: Callable[[], Job],
         limit: Callable[[int, int], float | None],
@@ -55,11 +56,13 @@ class Visits:
         pace: Pace = usual_pace,
         watch: Watch | None = None,
     ) -> None:
-        """``job`` runs already, ``start_job`` starts another; ``limit`` gives the bandwidth bound
+        """``native`` is the label of the library's own; ``job`` runs already, ``start_job`` starts
+        another; ``limit`` gives the bandwidth bound
         of ranks and block in seconds; ``deadline`` is monotonic time; ``schemes`` says how cells
         were timed so far, and in how many calls a visit; ``launch`` is the number of the job;
         ``pace`` is told of the block before it is timed; ``watch`` sees when this machine
         stalls."""
+        self._native = native
         self._job: Job | None = job
         self._start_job, self._limit, self._deadline = start_job, limit, deadline
         self._timing, self.schemes, self.launch = timing, schemes, launch
@@ -137,10 +140,10 @@ class Visits:
         return replace(sample, stalled=stalled)
 
     def control(self, workload: Workload) -> None:
-        """Let the library's own MPI_Alltoall run; JobLost if it does not."""
+        """Let the library's own run; JobLost if it does not."""
         self._pace(workload.block)
         patience = self._patience(workload)
-        self._ask(workload.ranks, f"verify native {workload.block}", patience)
+        self._ask(workload.ranks, f"verify {self._native} {workload.block}", patience)
 
     def _patience(self, workload: Workload) -> float:
         """Seconds after which a request has failed."""
@@ -154,7 +157,7 @@ class Visits:
                 self.schemes[workload] = looped(workload.block)
             else:
                 answer = self._ask(
-                    workload.ranks, f"time native {workload.block} 1 1 barrier", patience
+                    workload.ranks, f"time {self._native} {workload.block} 1 1 barrier", patience
                 )
                 self.schemes[workload] = isolated(min(answer["seconds"]), self._skew)
         return self.schemes[workload]

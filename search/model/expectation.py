@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from search.catalogue.algorithm import Variant
+from search.catalogue.collective import Collective
 from search.errors import EnvironmentFailure
 from search.files import read_json_if_whole, write_json
 from search.measure.points import Points
@@ -23,8 +24,9 @@ FRAME = 114
 class Expectations:
     """Of one number of ranks; each variant and block is predicted once."""
 
-    def __init__(self, simulator: Simulator, ranks: int) -> None:
+    def __init__(self, simulator: Simulator, ranks: int, collective: Collective) -> None:
         self._simulator, self._ranks = simulator, ranks
+        self._blocks = ranks * (1 + collective.crossing(1, ranks - 1))
         self._known: dict[tuple[Variant, int], Expectation | None] = {}
 
     def of(self, variant: Variant, block: int) -> Expectation | None:
@@ -47,8 +49,8 @@ class Expectations:
         )
 
     def _predict(self, variant: Variant, block: int) -> Expectation | None:
-        is_large = self._ranks**2 * block > MOST_BYTES
-        if variant.body.algorithm.name == "native" or is_large:
+        is_large = self._blocks * block > MOST_BYTES
+        if variant.body.algorithm.is_native or is_large:
             return None
         try:
             return self._ask(variant, block)

@@ -133,14 +133,6 @@ class Simulator:
         self._be_faster(self.world.dilation // dilation_at(block, self.world.dilation))
         return self._sample(f"predict {variant.label} {block} {WARMUPS} {CALLS}", lossless)
 
-    def broadcast_seconds(self, tree: str, size: int, segment: int) -> float:
-        """The median of broadcasts of ``size`` bytes in segments along a tree."""
-        self._be_faster(1)
-        sample = self._sample(f"broadcast {tree} {size} {segment} {WARMUPS} {CALLS}")
-        if sample is None:
-            raise EnvironmentFailure(f"the simulator knows no broadcast along {tree!r}")
-        return sample.seconds
-
     def ask(self, request: str) -> Mapping[str, Any]:
         """Put one request, as probes/model/simulate.c has them."""
         self._say(request)

@@ -7,16 +7,23 @@ from pathlib import Path
 
 from search.analysis.compare import compare_strategies
 from search.cli.desk import Desk
+from search.cli.options import add_collective
 from search.results.journal import any_journal
 
 
 def add_options(parser: ArgumentParser) -> None:
     """Which journals."""
+    add_collective(parser)
     parser.add_argument("journals", metavar="JOURNAL", nargs="+", help="of an exhaustive search")
 
 
 def run(desk: Desk, options: Namespace) -> None:
     """Replay them."""
+    desk = desk.of(options.collective)
     for name in options.journals:
-        records = any_journal(Path(name)).records
+        records = [
+            record
+            for record in any_journal(Path(name)).records
+            if record.workload.collective == options.collective
+        ]
         compare_strategies(desk.console, name, records, desk.catalogue.variant)

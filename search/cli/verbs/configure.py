@@ -121,7 +121,7 @@ def measure(desk: Desk, allow_shrink: bool) -> tuple[Cluster, Tuned]:
     while True:
         cluster, settings = desk.configured()
         try:
-            program = build_job(tools, cluster, place, desk.catalogue)
+            program = build_job(tools, cluster, place)
             cluster, tests = dilate(desk, program)
             with Site(
                 cluster, tools, place.build, lambda text: desk.say(f"cluster: {text}")

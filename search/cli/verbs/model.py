@@ -2,59 +2,154 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 
-from search.analysis.validation import agreement, final, leaders, predictions, show, whole
+from search.analysis import segments, validation
+from search.analysis.compare import compare_strategies
+from search.catalogue.algorithm import Variant
+from search.catalogue.collective import DEFAULT
 from search.cli.desk import Desk
-from search.cli.measured import read_cells
+from search.cli.measured import read_cells, read_journal
+from search.cli.options import add_collective
 from search.cli.summary import describe
-from search.cli.tuning import measure_rounds
+from search.cli.tuning import make_task, measure_rounds
 from search.cli.workplace import build_simulator
+from search.cluster.job import Job
 from search.cluster.site import Site
 from search.errors import UserError
+from search.measure.points import Points
 from search.measure.probe import read_machine
+from search.model.expectation import Expectations
+from search.model.magpie import completion
+from search.results.cell import Cell
 from search.results.fingerprint import digest
+from search.results.workload import Workload
+from search.sizes import size_text
+from search.strategy.exhaustive import exhaustive
 from search.strategy.racing import FIRST
-from search.strategy.request import Cells
+from search.strategy.request import EFFORTS, Cells, Task
+
+Predicted = Mapping[Workload, Mapping[Variant, float]]
+"""Seconds that the model expects."""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Of what."""
+    add_collective(parser)
 
 
 def run(desk: Desk, options: Namespace) -> None:
-    """Compare them."""
+    """Compare them. What is not tuned is measured first, every variant of it, and every strategy
+    searches in what was measured, with the model."""
+    desk = desk.of(options.collective)
+    machine = read_machine(desk.place.machine)
     with desk.site() as site:
-        validate(desk, site)
+        if site.cluster.grid or not (machine and machine.points):
+            raise UserError("no model: 'make probe' measures its parameters, not of a grid")
+        is_tuned = desk.catalogue.collective.name == DEFAULT
+        if not is_tuned:
+            measure_all(desk, site)
+        predicted = validate(desk, site, machine.points)
+        if not is_tuned:
+            search_in(desk, site, machine.points)
+            judge_segments(desk, site, machine.points, predicted)
 
 
-def validate(desk: Desk, site: Site) -> None:
-    """Compare what the schedule model predicts with the journal, to which rounds of those that lead
-    are added."""
+def same_job(desk: Desk, site: Site) -> Job:
+    """A measuring job on the cluster as it was measured; UserError if it is not."""
+    job, (_, settings) = desk.start_job(site), desk.configured()
+    if digest(site.fingerprint(job.library, settings.timing)) != read_journal(desk).fingerprint:
+        job.close()
+        raise UserError("the cluster is not as it was measured: 'make tune' measures it anew")
+    return job
+
+
+def measure_all(desk: Desk, site: Site) -> None:
+    """Every variant on all ranks, as far as the journal does not hold it."""
+    job = same_job(desk, site)
+    task = make_task(desk, job, site.cluster.ranks)
+    task = replace(task, rules=EFFORTS["quick"])
+    workloads = [task.workload(block) for block in task.sizes]
+    measure_rounds(desk, site, job, read_journal(desk), exhaustive({}, task), workloads)
+
+
+def validate(desk: Desk, site: Site, points: Points) -> Predicted:
+    """Compare the model with the journal, to which rounds of those that lead are added."""
     place, (_, settings) = desk.place, desk.configured()
-    machine = read_machine(place.machine)
     journal, cells = read_cells(desk)
-    if site.cluster.grid or not (machine and machine.points):
-        raise UserError("no model: 'make probe' measures its parameters, not of a grid")
-    cells = {key: whole(cell) for key, cell in cells.items()}
-    start = build_simulator(place, site.cluster, site.tools, machine.points)
+    cells = {key: validation.whole(cell) for key, cell in cells.items()}
+    start = build_simulator(place, site.cluster, site.tools, points)
     predicted = {}
     for ranks in settings.ranks:
         with start(ranks) as simulator:
             for key, cell in cells.items():
-                mine = predictions(cell, simulator.predict) if key.ranks == ranks else {}
+                mine = validation.predictions(cell, simulator.predict) if key.ranks == ranks else {}
                 if len(mine) > FIRST:
                     predicted[key] = mine
     if not predicted:
         raise UserError("too few variants are measured: --strategy=exhaustive times all")
-    job = desk.start_job(site)
-    if digest(site.fingerprint(job.library, settings.timing)) != journal.fingerprint:
-        job.close()
-        raise UserError("the cluster is not as it was measured: 'make tune' measures it anew")
-    leading = {key: leaders(cells[key], mine) for key, mine in predicted.items()}
+    leading = {key: validation.leaders(cells[key], mine) for key, mine in predicted.items()}
     decisive: Cells = {}
-    measure_rounds(desk, site, job, journal, final(decisive, leading), leading)
+    search = validation.final(decisive, leading)
+    measure_rounds(desk, site, same_job(desk, site), journal, search, leading)
     for ranks in settings.ranks:
         rows = [
-            agreement(cells[key], decisive[key], mine)
+            validation.agreement(cells[key], decisive[key], mine)
             for key, mine in predicted.items()
             if key.ranks == ranks
         ]
         if rows:
-            show(desk.console, f"{describe(site.cluster)}: {ranks} ranks", rows)
+            validation.show(desk.console, f"{describe(site.cluster)}: {ranks} ranks", rows)
+    return predicted
+
+
+def search_in(desk: Desk, site: Site, points: Points) -> None:
+    """What every strategy needs to find what is best of each block, with the model."""
+    collective, ranks = desk.catalogue.collective, site.cluster.ranks
+    records = read_journal(desk).records
+    start = build_simulator(desk.place, site.cluster, site.tools, points)
+    expectations = Expectations(start(ranks), ranks, collective)
+
+    def with_model(task: Task) -> Task:
+        return replace(task, expects=expectations.of)
+
+    for block in collective.sizes:
+        mine = [r for r in records if r.workload == Workload(ranks, block, collective.name)]
+        where = f"{collective.name} of {size_text(block)} on {describe(site.cluster)}"
+        compare_strategies(desk.console, where, mine, desk.catalogue.variant, with_model)
+    expectations.close()
+
+
+def judge_segments(desk: Desk, site: Site, points: Points, predicted: Predicted) -> None:
+    """The best segments of trees, by measurement, models and the pipeline test."""
+    cells = {key: cell for key, cell in read_cells(desk)[1].items() if segments.trees_of(cell)}
+    job = same_job(desk, site)
+    for key, cell in cells.items():
+        title = f"{size_text(key.block)} down trees on {describe(site.cluster)}"
+        segments.show(
+            desk.console, title, segments.compare_models(cell, models_of(cell, points, predicted))
+        )
+        for row in segments.pipelines(job, cell):
+            desk.say(
+                f"pipeline of {row.tree}: {size_text(row.segment)} in {row.seconds:.1f} s, "
+                f"{row.loss - 1:+.1%}"
+            )
+    if cells:
+        desk.say(
+            "the network saturates: pipelines may mislead here"
+            if segments.is_saturated(job, site.cluster.ranks)
+            else "the network has its full cross-section: pipelines may be believed"
+        )
+    job.close()
+
+
+def models_of(cell: Cell, points: Points, predicted: Predicted) -> dict[str, segments.Model]:
+    """What predicts a segment's seconds: schedules, and formulas."""
+    formulas = partial(completion, ranks=cell.ranks, size=cell.block, points=points)
+    return {
+        "schedules": lambda tree, segment, variant: predicted[cell.workload][variant],
+        "MagPIe": lambda tree, segment, variant: formulas(tree, segment=segment),
+    }

@@ -39,7 +39,7 @@ def draw_exchange(desk: Desk, site: Site, options: Namespace) -> None:
         decision = read_decision(place.decision, catalogue)
         label = chosen_label(decision, site.cluster.ranks, block)
     label = catalogue.variant(label).label
-    if label == "native":
+    if label == desk.catalogue.collective.native:
         raise UserError("the library's own messages cannot be recorded: name a VARIANT=")
     site.pace(block)
     job = desk.start_job(site, "record", "ATALL_RECORD")
