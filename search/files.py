@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 from pathlib import Path
@@ -45,11 +46,17 @@ def write_json(path: Path, value: Any) -> None:
     write_whole(path, json.dumps(plain, indent=1) + "\n")
 
 
+def read_bytes(path: Path) -> bytes:
+    """A file's content, unpacked if its name says that it is packed."""
+    data = path.read_bytes()
+    return gzip.decompress(data) if path.suffix == ".gz" else data
+
+
 def read_json(path: Path, kind: type[T]) -> T:
     """What ``write_json`` wrote, as that kind of dataclass; ValueError says what is missing or
     wrong, and where."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return msgspec.json.decode(read_bytes(path), type=kind)
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from error
 

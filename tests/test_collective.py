@@ -24,6 +24,7 @@ from search.results.cell import cells_of
 from search.results.journal import Journal, Record
 from search.results.samples import Interval, Sample
 from search.results.workload import Workload
+from search.strategy.request import Expectation
 from search.toolchain import PROBES, TEMPLATES
 
 from .test_expectation import points
@@ -331,3 +332,24 @@ def test_every_strategy_can_search_broadcasts(broadcasts):
     assert {r.strategy for r in results} >= {"exhaustive", "mgd", "smgd", "racing"}
     costs = {result.strategy: result.seconds for result in results}
     assert costs["smgd"] < costs["exhaustive"] / 2
+
+
+def test_who_asks_a_model_is_replayed_without_it_too(broadcasts):
+    """It finds what is best where the simplest forms mislead; the others are as they were."""
+
+    def takes(shape, segment):
+        return 1e-3 * (1 + SHAPES.index(shape or "flat") + abs(segment - 64) / 64)
+
+    def knows(variant, block):
+        shape = dict(variant.body.binding).get("shape")
+        seconds = takes(shape, dict(variant.values).get("segment", 1024))
+        return Expectation(seconds, seconds, True) if shape else None
+
+    records, console = recorded(broadcasts, takes), Console(quiet=True)
+    one, other = (
+        {r.strategy: r for r in compare_strategies(console, "x", records, broadcasts.variant, e)}
+        for e in (knows, None)
+    )
+    assert {*one} - {*other} == {"racing, with the model"}
+    assert one["racing"] == other["racing"] and one["smgd"] == other["smgd"]
+    assert max(one["racing, with the model"].regret) < 0.03 < max(one["racing"].regret)

@@ -1,20 +1,25 @@
 """The model's use: what racing begins with, what it leaves out, and what is kept of it."""
 
+import gzip
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from search.catalogue.collective import Collective
+from search.errors import UserError
 from search.files import read_json
 from search.measure.points import Points
 from search.model.expectation import (
     MOST_BYTES,
     Expectations,
     Kept,
+    foreseen_beside,
     keep,
+    read_foreseen,
     read_predictions,
     start_model,
+    write_foreseen,
 )
 from search.results.samples import Interval, Sample
 from search.strategy.promise import Promises
@@ -163,3 +168,18 @@ def test_what_was_expected_is_kept(tmp_path, few):
     keep(path, [model])
     assert read_predictions(path) == {(8, 1024, "ring(sync=none)"): 2e-3}
     assert start_model(path, "f", replace(points(), alpha=5.0), ["a record"]) == points()
+
+
+def test_what_was_expected_stands_beside_a_journal(few, tmp_path):
+    model = Expectations(Simulator({"ring(sync=none)": (2e-3, 1e-3)}), 8, ALLTOALL)
+    known = [model.of(variant, 64) for variant in few[:2]]
+    path = foreseen_beside(tmp_path / "x.jsonl.gz")
+    assert path.name == "x.model.json.gz" and read_foreseen(path) is None
+    write_foreseen(path, model)
+    path.write_bytes(gzip.compress((tmp_path / "x.model.json").read_bytes()))
+    expects = read_foreseen(path)
+    assert [expects(variant, 64) for variant in few[:2]] == known and any(known)
+    assert expects(few[1], 65) is None
+    path.write_bytes(gzip.compress(b"{}"))
+    with pytest.raises(UserError, match="not what a model expected"):
+        read_foreseen(path)

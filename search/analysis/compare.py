@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich import box
 from rich.console import Console
@@ -20,8 +20,9 @@ from search.results.cell import Cell, cells_of
 from search.results.journal import Record
 from search.strategy import STRATEGIES
 from search.strategy.confirming import confirming
-from search.strategy.request import EFFORTS, Cells, Task
+from search.strategy.request import EFFORTS, Cells, Expectation, Task
 
+Expects = Callable[[Variant, int], "Expectation | None"]
 REPLAYS = 20
 REFERENCE = "exhaustive"
 NOISY_MEDIAN = 1.5
@@ -47,10 +48,10 @@ def compare_strategies(
     name: str,
     records: Sequence[Record],
     variant_of: Callable[[str], Variant],
-    adapt: Callable[[Task], Task] = lambda task: task,
+    expects: Expects | None = None,
 ) -> list[Result]:
     """Replay a journal under every strategy and print a row for each; ``variant_of`` gives the
-    variant of a label, ``adapt`` changes what is searched."""
+    variant of a label, ``expects`` what a model says: who asks it is replayed without it, too."""
     failed = {record.label for record in records if record.failure}
     labels = {record.label for record in records if record.label} - failed
     variants = sorted((variant_of(x) for x in labels), key=lambda v: v.simplicity)
@@ -67,23 +68,44 @@ def compare_strategies(
         r for r in records if r.failure or (r.workload.ranks == ranks and r.workload.block in cells)
     ]
     known = set(variants)
-    task = adapt(
-        Task(
-            ranks,
-            tuple(sorted(cells)),
-            tuple(variants),
-            EFFORTS["normal"],
-            lambda variant: [v for v in variant.near(ranks) if v in known],
-            between=False,
-            collective=variants[0].body.algorithm.collective.name,
-        )
+    task = Task(
+        ranks,
+        tuple(sorted(cells)),
+        tuple(variants),
+        EFFORTS["normal"],
+        lambda variant: [v for v in variant.near(ranks) if v in known],
+        between=False,
+        collective=variants[0].body.algorithm.collective.name,
     )
     results = [
-        replay(strategy, mine, task, cells)
+        result
         for strategy in sorted(STRATEGIES, key=lambda s: s != REFERENCE)
+        for result in ablation(strategy, mine, task, cells, expects)
     ]
     show(console, f"{name}: {len(variants)} variants, {len(cells)} blocks, {ranks} ranks", results)
     return results
+
+
+def ablation(
+    strategy: str,
+    records: Sequence[Record],
+    task: Task,
+    cells: Mapping[int, Cell],
+    expects: Expects | None,
+) -> list[Result]:
+    """A strategy with the model, if it asks one, and without."""
+    was_asked = False
+
+    def ask(variant: Variant, block: int) -> Expectation | None:
+        nonlocal was_asked
+        was_asked = True
+        return expects(variant, block) if expects else None
+
+    found = replay(strategy, records, replace(task, expects=ask), cells)
+    if not (expects and was_asked):
+        return [found]
+    named = replace(found, strategy=f"{strategy}, with the model")
+    return [named, replay(strategy, records, task, cells)]
 
 
 def replay(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from search.catalogue.algorithm import Variant
 from search.catalogue.collective import Collective
-from search.errors import EnvironmentFailure
-from search.files import read_json_if_whole, write_json
+from search.errors import EnvironmentFailure, UserError
+from search.files import read_json, read_json_if_whole, write_json
 from search.measure.points import Points
 from search.model.simulator import Simulator
 from search.results.samples import score
@@ -48,6 +48,16 @@ class Expectations:
             if expected
         )
 
+    @property
+    def foreseen(self) -> Foreseen:
+        """All that was expected so far, whole."""
+        known = sorted(
+            (block, variant.label, e.seconds, e.least, e.is_safe)
+            for (variant, block), e in self._known.items()
+            if e
+        )
+        return Foreseen(self._ranks, tuple(known))
+
     def _predict(self, variant: Variant, block: int) -> Expectation | None:
         is_large = self._blocks * block > MOST_BYTES
         if variant.body.algorithm.is_native or is_large:
@@ -79,6 +89,41 @@ class Kept:
     fingerprint: str
     points: Points
     predicted: tuple[tuple[int, int, str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What a model expected on one number of ranks: block, label, seconds, the least of them, and
+    whether no port can lose a frame (``Expectation``)."""
+
+    ranks: int
+    expected: tuple[tuple[int, str, float, float, bool], ...]
+
+
+def foreseen_beside(journal: Path) -> Path:
+    """Where that stands for a journal: x.model.json, packed where the journal is."""
+    stem, _, packed = journal.name.partition(".jsonl")
+    return journal.with_name(f"{stem}.model.json{packed}")
+
+
+def write_foreseen(path: Path, expectations: Expectations) -> None:
+    """Write all that was expected so far; not packed."""
+    write_json(path.with_suffix("") if path.suffix == ".gz" else path, expectations.foreseen)
+
+
+def read_foreseen(path: Path) -> Callable[[Variant, int], Expectation | None] | None:
+    """What a model expected, as strategies ask it; None if nobody asked it."""
+    try:
+        known = read_json(path, Foreseen)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is not what a model expected: {error}") from error
+    found = {
+        (block, label): Expectation(seconds, least, is_safe)
+        for block, label, seconds, least, is_safe in known.expected
+    }
+    return lambda variant, block: found.get((block, variant.label))
 
 
 def start_model(path: Path, fingerprint: str, points: Points, recorded: Sequence[object]) -> Points:

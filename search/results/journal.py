@@ -8,7 +8,6 @@ again.
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import statistics
@@ -20,6 +19,7 @@ from typing import Any
 
 from search.catalogue.collective import DEFAULT
 from search.errors import EnvironmentFailure, UserError
+from search.files import read_bytes
 from search.results.samples import TIMEOUT, Sample
 from search.results.workload import Workload
 
@@ -147,7 +147,7 @@ class Journal:
 
     def _read(self) -> None:
         try:
-            data = _read_bytes(self.path)
+            data = read_bytes(self.path)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -191,16 +191,10 @@ class Journal:
             raise EnvironmentFailure(f"cannot write {self.path}: {error.strerror}") from error
 
 
-def _read_bytes(path: Path) -> bytes:
-    """A file's content, unpacked if its name says that it is packed."""
-    data = path.read_bytes()
-    return gzip.decompress(data) if path.suffix == ".gz" else data
-
-
 def any_journal(path: Path) -> Journal:
     """The journal of a file of one fingerprint, whatever that is; UserError if there is none."""
     try:
-        first = _read_bytes(path).split(b"\n", 1)[0]
+        first = read_bytes(path).split(b"\n", 1)[0]
         fingerprint = str(_decode(first.decode("utf-8"))["fingerprint"])
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"{path} is not a journal of measurements: {error}") from error

@@ -8,6 +8,7 @@ from pathlib import Path
 from search.analysis.compare import compare_strategies
 from search.cli.desk import Desk
 from search.cli.options import add_collective
+from search.model.expectation import foreseen_beside, read_foreseen
 from search.results.journal import any_journal
 
 
@@ -18,7 +19,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(desk: Desk, options: Namespace) -> None:
-    """Replay them."""
+    """Replay them, with what a model expected if that stands beside them."""
     desk = desk.of(options.collective)
     for name in options.journals:
         records = [
@@ -26,4 +27,5 @@ def run(desk: Desk, options: Namespace) -> None:
             for record in any_journal(Path(name)).records
             if record.workload.collective == options.collective
         ]
-        compare_strategies(desk.console, name, records, desk.catalogue.variant)
+        expects = read_foreseen(foreseen_beside(Path(name)))
+        compare_strategies(desk.console, name, records, desk.catalogue.variant, expects)

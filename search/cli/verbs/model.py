@@ -30,7 +30,7 @@ from search.results.workload import Workload
 from search.sizes import size_text
 from search.strategy.exhaustive import exhaustive
 from search.strategy.racing import FIRST
-from search.strategy.request import EFFORTS, Cells, Task
+from search.strategy.request import EFFORTS, Cells
 
 Predicted = Mapping[Workload, Mapping[Variant, float]]
 """Seconds that the model expects."""
@@ -112,14 +112,10 @@ def search_in(desk: Desk, site: Site, points: Points) -> None:
     records = read_journal(desk).records
     start = build_simulator(desk.place, site.cluster, site.tools, points)
     expectations = Expectations(start(ranks), ranks, collective)
-
-    def with_model(task: Task) -> Task:
-        return replace(task, expects=expectations.of)
-
     for block in collective.sizes:
         mine = [r for r in records if r.workload == Workload(ranks, block, collective.name)]
         where = f"{collective.name} of {size_text(block)} on {describe(site.cluster)}"
-        compare_strategies(desk.console, where, mine, desk.catalogue.variant, with_model)
+        compare_strategies(desk.console, where, mine, desk.catalogue.variant, expectations.of)
     expectations.close()
 
 

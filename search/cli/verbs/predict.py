@@ -1,0 +1,42 @@
+"""Write what the schedule model expects of all that a journal holds, beside it."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from search.cli.desk import Desk
+from search.cli.options import add_collective
+from search.cli.workplace import build_simulator
+from search.errors import UserError
+from search.measure.probe import read_machine
+from search.model.expectation import Expectations, foreseen_beside, write_foreseen
+from search.results.journal import any_journal
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Of which journal."""
+    add_collective(parser)
+    parser.add_argument("journal", metavar="JOURNAL", help="of this cluster, on all its ranks")
+
+
+def run(desk: Desk, options: Namespace) -> None:
+    """Ask the model of the last probe; ``compare-strategies`` reads what it says."""
+    desk, path = desk.of(options.collective), Path(options.journal)
+    machine = read_machine(desk.place.machine)
+    cluster, collective = desk.configured()[0], desk.catalogue.collective
+    if not (machine and machine.points):
+        raise UserError("no model: 'make probe' measures its parameters, not of a grid")
+    asked = {
+        (record.workload.block, record.label)
+        for record in any_journal(path).records
+        if record.label
+        and (record.workload.collective, record.workload.ranks) == (collective.name, cluster.ranks)
+    }
+    start = build_simulator(desk.place, cluster, desk.tools, machine.points)
+    model = Expectations(start(cluster.ranks), cluster.ranks, collective)
+    for block, label in sorted(asked):
+        model.of(desk.catalogue.variant(label), block)
+    model.close()
+    write_foreseen(foreseen_beside(path), model)
+    desk.say(f"{foreseen_beside(path)}: {len(model.lines)} of {len(asked)} are expected")
