@@ -101,7 +101,7 @@ def test_the_evidence_is_one_line():
     ).text
     assert text == (
         "at 8 KiB: 1.50 (1.40-1.60; with time-outs 1.90) x native and 1.20 (1.10-1.30) x "
-        "bruck(radix=2); 90% of the physical limit; 27 calls, 3 retransmissions"
+        "bruck(radix=2); 90% of the bandwidth bound; 27 calls, 3 retransmissions"
     )
     assert "two modes, 10 and 210 ms" in Evidence(1, 0.01, modes=(0.01, 0.21)).text
     assert "alone" in Evidence(1, 0.01).text

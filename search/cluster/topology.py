@@ -1,4 +1,4 @@
-"""The tree of switches, checked, and its physical limit."""
+"""The tree of switches, checked, and its bandwidth bound."""
 
 from __future__ import annotations
 

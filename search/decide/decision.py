@@ -94,7 +94,7 @@ class Evidence:
         return "; ".join(
             [
                 f"at {size_text(self.block)}: {' and '.join(parts) or 'alone'}",
-                *([f"{self.of_limit:.0%} of the physical limit"] if self.of_limit else []),
+                *([f"{self.of_limit:.0%} of the bandwidth bound"] if self.of_limit else []),
                 f"{self.calls} calls, {self.retransmissions} retransmissions",
                 *self.doubts,
             ]

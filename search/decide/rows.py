@@ -16,7 +16,7 @@ from search.results.samples import TIMEOUT, modes, sits_on_ticks
 from search.results.workload import Workload
 
 Limit = Callable[[int, int], Optional[float]]
-"""The physical limit of ranks and block in seconds, if the links' speeds are known."""
+"""The bandwidth bound of ranks and block in seconds, if the links' speeds are known."""
 
 
 DISTURBED_MARGIN = 1.5

@@ -64,5 +64,5 @@ def draw_exchange(desk: Desk, site: Site, options: Namespace) -> None:
     limit = cluster.limit(cluster.ranks, block)
     console.print(f"{title}: {timeline.describe(rows, messages)}")
     if limit:
-        console.print(f"the physical limit is {limit * 1e3:.1f} ms")
+        console.print(f"the bandwidth bound is {limit * 1e3:.1f} ms")
     console.print("the picture is build/timeline.svg, the recording build/timeline.json")
