@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class AtallError(Exception):
     """One line for the user: what was expected, where, and the cure."""
@@ -45,3 +47,9 @@ class Outdated(AtallError):
     """What was tuned is not right any more: tune again (exit code 5)."""
 
     exit_code = 5
+
+
+def summarised(troubles: Sequence[str]) -> str:
+    """The first of several troubles, and how many more."""
+    more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
+    return troubles[0] + more

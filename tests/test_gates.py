@@ -7,8 +7,8 @@ import time
 import pytest
 
 from search.cluster.backends import BACKENDS
-from search.errors import TooNoisy
-from search.measure.gates import Gates, summarised
+from search.errors import TooNoisy, summarised
+from search.measure.gates import Gates
 from search.measure.runner import MeasuringRunner
 from search.measure.visits import OutOfTime
 from search.results.journal import Disturbance, Journal, Record

@@ -17,7 +17,8 @@ from search.cluster.hosts import Cluster
 from search.cluster.job import Job
 from search.cluster.topology import FULL_FRAME
 from search.decide.decision import DecisionTable, Evidence
-from search.measure.gates import Gates, summarised
+from search.errors import summarised
+from search.measure.gates import Gates
 from search.measure.null_tests import NullTests, null_tests
 from search.measure.visits import LOOK_MILLISECONDS, PATIENCE, Pace
 from search.results.samples import Interval, score

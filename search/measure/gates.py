@@ -110,9 +110,3 @@ class Gates:
         where = f" with retransmissions on {hosts}" if hosts else ""
         more = "..." if len(sample.resent) > 4 else ""
         return f"{label} stalled for {longest:.1f} s{where}{more}: was a link down?"
-
-
-def summarised(troubles: Sequence[str]) -> str:
-    """The first of several troubles, and how many more."""
-    more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
-    return troubles[0] + more

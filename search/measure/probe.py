@@ -14,6 +14,7 @@ from search.cluster.hosts import Cluster
 from search.cluster.job import Job
 from search.cluster.topology import PAYLOAD_SHARE
 from search.cluster.watch import processor_times
+from search.errors import summarised
 from search.files import read_json_if_whole, write_json
 from search.measure.messages import BURST_BYTES, measure_points, measure_rates
 from search.measure.null_tests import NullTests
@@ -130,12 +131,11 @@ def wrong_speeds(cluster: Cluster, rates: Sequence[float]) -> list[str]:
     }
     if not wrong:
         return _slower_than_most(cluster, seen)
-    host, (told, found) = next(iter(wrong.items()))
-    others = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+    told, found = next(iter(wrong.values()))
     return [
-        f"host {host}{others} moves {found:.0f} Mbit/s, the topology says {told:g}: LinkSpeed= is "
-        "wrong, a trunk is narrower than it says, or MPI uses another network (MPICH: "
-        "FI_TCP_IFACE=, UCX_NET_DEVICES=)"
+        f"host {summarised(list(wrong))} moves {found:.0f} Mbit/s, the topology says {told:g}: "
+        "LinkSpeed= is wrong, a trunk is narrower than it says, or MPI uses another network "
+        "(MPICH: FI_TCP_IFACE=, UCX_NET_DEVICES=)"
     ]
 
 
@@ -147,9 +147,8 @@ def _slower_than_most(cluster: Cluster, seen: Mapping[str, float]) -> list[str]:
     slow = [host for host in seen if told[host] is None and seen[host] < SLOW * usual]
     if not slow or len(seen) < LEAST_TO_COMPARE:
         return []
-    others = f" (and {len(slow) - 1} more)" if len(slow) > 1 else ""
     return [
-        f"host {slow[0]}{others} moves {seen[slow[0]]:.0f} Mbit/s to the next, most hosts "
+        f"host {summarised(slow)} moves {seen[slow[0]]:.0f} Mbit/s to the next, most hosts "
         f"{usual:.0f}: a cable, port or card at a lower speed? Else LinkSpeed= in the topology "
         "tells the planner"
     ]

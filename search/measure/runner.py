@@ -12,8 +12,8 @@ from search.catalogue.algorithm import Variant
 from search.catalogue.collective import Collective
 from search.cluster.job import Job, JobLost
 from search.cluster.watch import Watch
-from search.errors import EnvironmentFailure, TooNoisy
-from search.measure.gates import Gates, summarised
+from search.errors import EnvironmentFailure, TooNoisy, summarised
+from search.measure.gates import Gates
 from search.measure.visits import OutOfTime, Pace, Visits, usual_pace
 from search.results.journal import Disturbance, Journal, Record
 from search.results.recorded import Recorded

@@ -19,8 +19,7 @@ from search.cluster.site import Site
 from search.decide.claim import spread_in
 from search.decide.decision import DecisionTable, Evidence, read_decision
 from search.decide.rows import weigh
-from search.errors import Outdated, TooNoisy, UserError
-from search.measure.gates import summarised
+from search.errors import Outdated, TooNoisy, UserError, summarised
 from search.measure.probe import Machine, rates_now, read_machine
 from search.results.cell import linked
 from search.sizes import size_text

@@ -11,7 +11,7 @@ from search.cluster.backend import Backend, Found
 from search.cluster.hostfile import read_hostfile
 from search.cluster.hydra import mpiexec_argv, write_hostfile
 from search.cluster.topology_file import topology_of
-from search.errors import HostsFailed
+from search.errors import HostsFailed, summarised
 
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "--")
 
@@ -34,12 +34,12 @@ class Ssh(Backend):
         failures = self.ask("true")
         if failures:
             host, why = next(iter(failures.items()))
-            others = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
             cure = f"'ssh {host} true' must work without a password"
             if "host key" in why.lower():
                 cure = f"'ssh-keyscan {host} >> ~/.ssh/known_hosts' if you trust this network"
             raise HostsFailed(
-                f"host {host} cannot be used{others}: {why}; {cure}, or --allow-shrink",
+                f"host {summarised(list(failures))} cannot be used: {why}; {cure}, "
+                "or --allow-shrink",
                 tuple(failures),
             )
         return self
