@@ -23,9 +23,12 @@ generated/alltoall.c:
 probe tune decide emit verify report:
 	$(Q)$(RUN) $@
 
-# Of MPI_Alltoall, or of COLLECTIVE.
-list model:
+# Of MPI_Alltoall, or of COLLECTIVE; what is not tuned is measured at SIZES=8K,64K.
+list:
 	$(Q)$(RUN) $@ $(if $(COLLECTIVE),--collective='$(COLLECTIVE)')
+
+model:
+	$(Q)$(RUN) $@ $(if $(COLLECTIVE),--collective='$(COLLECTIVE)') $(if $(SIZES),--sizes='$(SIZES)')
 
 # With COMPETITORS=1 also against each of the library's own algorithms, with COLD=1 also after
 # idleness; SIZES=8K,64K for those only; LAUNCHES=5 of the job; EFFORT=quick|normal|thorough.

@@ -13,7 +13,7 @@ from search.catalogue.algorithm import Variant
 from search.catalogue.collective import DEFAULT
 from search.cli.desk import Desk
 from search.cli.measured import read_cells, read_journal
-from search.cli.options import add_collective
+from search.cli.options import add_collective, sizes
 from search.cli.summary import describe
 from search.cli.tuning import make_task, measure_rounds
 from search.cli.workplace import build_simulator
@@ -39,6 +39,9 @@ Predicted = Mapping[Workload, Mapping[Variant, float]]
 def add_options(parser: ArgumentParser) -> None:
     """Of what."""
     add_collective(parser)
+    parser.add_argument(
+        "--sizes", type=sizes, help="blocks to measure of what is not tuned: 1K,128K"
+    )
 
 
 def run(desk: Desk, options: Namespace) -> None:
@@ -51,10 +54,10 @@ def run(desk: Desk, options: Namespace) -> None:
             raise UserError("no model: 'make probe' measures its parameters, not of a grid")
         is_tuned = desk.catalogue.collective.name == DEFAULT
         if not is_tuned:
-            measure_all(desk, site)
+            measure_all(desk, site, options.sizes)
         predicted = validate(desk, site, machine.points)
         if not is_tuned:
-            search_in(desk, site, machine.points)
+            search_in(desk, site, machine.points, predicted)
             judge_segments(desk, site, machine.points, predicted)
 
 
@@ -67,11 +70,12 @@ def same_job(desk: Desk, site: Site) -> Job:
     return job
 
 
-def measure_all(desk: Desk, site: Site) -> None:
-    """Every variant on all ranks, as far as the journal does not hold it."""
+def measure_all(desk: Desk, site: Site, blocks: tuple[int, ...] | None) -> None:
+    """Every variant on all ranks at some blocks, or at those that the collective names, as far as
+    the journal does not hold it."""
     job = same_job(desk, site)
     task = make_task(desk, job, site.cluster.ranks)
-    task = replace(task, rules=EFFORTS["quick"])
+    task = replace(task, rules=EFFORTS["quick"], sizes=blocks or task.sizes)
     workloads = [task.workload(block) for block in task.sizes]
     measure_rounds(desk, site, job, read_journal(desk), exhaustive({}, task), workloads)
 
@@ -106,15 +110,15 @@ def validate(desk: Desk, site: Site, points: Points) -> Predicted:
     return predicted
 
 
-def search_in(desk: Desk, site: Site, points: Points) -> None:
+def search_in(desk: Desk, site: Site, points: Points, predicted: Predicted) -> None:
     """What every strategy needs to find what is best of each block, with the model."""
     collective, ranks = desk.catalogue.collective, site.cluster.ranks
     records = read_journal(desk).records
     start = build_simulator(desk.place, site.cluster, site.tools, points)
     expectations = Expectations(start(ranks), ranks, collective)
-    for block in collective.sizes:
-        mine = [r for r in records if r.workload == Workload(ranks, block, collective.name)]
-        where = f"{collective.name} of {size_text(block)} on {describe(site.cluster)}"
+    for workload in sorted(predicted):
+        mine = [record for record in records if record.workload == workload]
+        where = f"{collective.name} of {size_text(workload.block)} on {describe(site.cluster)}"
         compare_strategies(desk.console, where, mine, desk.catalogue.variant, expectations.of)
     expectations.close()
 
