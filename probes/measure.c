@@ -32,9 +32,10 @@
  *     quit
  *
  * BLOCK is bytes to each peer. Included before are the collectives that it knows (collectives/),
- * and with them the file whose algorithms it measures (ATALL_SOURCE). The labels "generated" and "library" stand for that file's
- * ATALL_Alltoall with its own tables, and for the MPI library's MPI_Alltoall; "library:NAME" and
- * "library:NAME:THROTTLE" force one of the library's own algorithms, where it can be forced.
+ * and with them the file whose algorithms it measures (ATALL_SOURCE). The labels "generated" and
+ * "library" stand for that file's ATALL_Alltoall with its own tables, and for the MPI library's
+ * MPI_Alltoall; "library:NAME" and "library:NAME:THROTTLE" force one of the library's own
+ * algorithms, where it can be forced.
  */
 #include "neighbours.h"
 #include "points.h"

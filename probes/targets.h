@@ -21,8 +21,8 @@ struct request {
     long size;         /* bytes to each peer, or of a message */
     int first, second; /* ranks; or calls to warm up and to time */
     int calls, delay;  /* microseconds */
-    int collective; /* its place among all */
-    unsigned number; /* of the request: what is sent depends on it */
+    int collective;    /* its place among all */
+    unsigned number;   /* of the request: what is sent depends on it */
     struct atall_row row;
     struct forced forced; /* of the target LIBRARY */
 };
@@ -44,6 +44,8 @@ static int collective_count;
 
 static inline void add_collective(const struct collective *one)
 {
+    if (collective_count == MOST_COLLECTIVES)
+        abort();
     collectives[collective_count++] = one;
 }
 
@@ -66,8 +68,8 @@ static int call_bytes(char *sendbuf, char *recvbuf)
 {
     int good = 1;
     for (int i = 0; i < team.count; i++)
-        good &= collectives[request.collective]->call(&team.mine[i], sendbuf, recvbuf) ==
-                MPI_SUCCESS;
+        good &=
+            collectives[request.collective]->call(&team.mine[i], sendbuf, recvbuf) == MPI_SUCCESS;
     return good;
 }
 

@@ -15,7 +15,7 @@ from hypothesis import settings
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from search.catalogue.catalogue import Catalogue  # noqa: E402
+from search.catalogue.catalogue import Catalogue, every_catalogue  # noqa: E402
 from search.cli.workplace import GENERIC  # noqa: E402
 from search.cluster.topology_file import parse_conf  # noqa: E402
 from search.decide.decision import Decision, hashed_tree, read_decision  # noqa: E402
@@ -78,6 +78,13 @@ def patient(waiting: dict[str, str]) -> list[str]:
 @pytest.fixture(scope="session")
 def catalogue() -> Catalogue:
     return Catalogue(TEMPLATES / "alltoall")
+
+
+@pytest.fixture(scope="session")
+def beside(catalogue: Catalogue) -> list[Catalogue]:
+    """Those of the other collectives."""
+    every = every_catalogue(TEMPLATES)
+    return [one for one in every if one.collective != catalogue.collective]
 
 
 @pytest.fixture(scope="session")

@@ -42,10 +42,12 @@ def test_bodies_are_the_same_bytes_wherever_they_stand(catalogue, generic):
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("every", [False, True])
-def test_no_warning_whoever_compiles(catalogue, generic, tools, tmp_path, compiler, every):
+def test_no_warning_whoever_compiles(catalogue, beside, generic, tools, tmp_path, compiler, every):
     if not shutil.which(compiler):
         pytest.skip(f"no {compiler}")
-    (tmp_path / "alltoall.c").write_text(emit_c(generic, catalogue, TEMPLATES, every))
+    others = beside if every else []
+    text = emit_c(generic, catalogue, TEMPLATES, every, beside=others)
+    (tmp_path / "alltoall.c").write_text(text)
     (tmp_path / "alltoall.h").write_text(emit_h(TEMPLATES))
     for standard in ("c11", "c17"):
         tools.run(
@@ -97,10 +99,10 @@ def test_each_variant_alone_compiles_without_unused_helpers(catalogue, tools, tm
         )
 
 
-def test_emitted_c_and_our_own_are_formatted(catalogue, generic, tmp_path):
+def test_emitted_c_and_our_own_are_formatted(catalogue, beside, generic, tmp_path):
     (tmp_path / ".clang-format").write_text((ROOT / ".clang-format").read_text())
     tree = hashed_tree(parse_conf("SwitchName=s Nodes=a,b,c", "here"))
-    every = emit_c(replace(generic, tree=tree), catalogue, TEMPLATES, True)
+    every = emit_c(replace(generic, tree=tree), catalogue, TEMPLATES, True, beside=beside)
     (tmp_path / "all.c").write_text(every)
     for path, text in pages().items():
         if path.suffix == ".c":
