@@ -11,6 +11,7 @@ from search.analysis import compare as comparison
 from search.analysis.compare import compare_strategies
 from search.analysis.families import compare_families
 from search.decide.rows import decide, decide_table
+from search.model.expectation import foreseen_beside, read_foreseen
 from search.results.cell import Cell, cells_of, choose, linked
 from search.results.journal import Record, any_journal
 from search.results.recorded import Recorded
@@ -475,14 +476,20 @@ def test_efforts_differ():
 @pytest.mark.parametrize("path", DATA, ids=lambda path: Path(path).name.partition(".")[0])
 def test_racing_is_nearly_exhaustive_on_recorded_clusters(catalogue, monkeypatch, path):
     """Real exhaustive searches (tests/data/README.md), replayed in some orders of chance."""
-    monkeypatch.setattr(comparison, "REPLAYS", 5)
+    monkeypatch.setattr(comparison, "REPLAYS", 3)
     both = {name: STRATEGIES[name] for name in ("exhaustive", "racing")}
     monkeypatch.setattr(comparison, "STRATEGIES", both)
     console = Console(width=120, quiet=True)
-    results = compare_strategies(console, path.name, any_journal(path).records, catalogue.variant)
-    exhaustive, racing = (next(r for r in results if r.strategy == s) for s in both)
-    assert racing.seconds < 0.08 * exhaustive.seconds
-    assert sum(racing.known) / len(racing.known) < 0.02
+    expects = read_foreseen(foreseen_beside(path))
+    assert expects
+    results = compare_strategies(
+        console, path.name, any_journal(path).records, catalogue.variant, expects
+    )
+    exhaustive, *races = results
+    assert [race.strategy for race in races] == ["racing, with the model", "racing"]
+    for race in races:
+        assert race.seconds < 0.08 * exhaustive.seconds
+        assert sum(race.known) / len(race.known) < 0.02
     assert exhaustive.visits > 5000
 
 

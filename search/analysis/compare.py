@@ -77,10 +77,11 @@ def compare_strategies(
         between=False,
         collective=variants[0].body.algorithm.collective.name,
     )
+    reference = decide_table(list(cells.values()), task.sizes, variants[0])
     results = [
         result
         for strategy in sorted(STRATEGIES, key=lambda s: s != REFERENCE)
-        for result in ablation(strategy, mine, task, cells, expects)
+        for result in ablation(strategy, mine, task, cells, reference, expects)
     ]
     show(console, f"{name}: {len(variants)} variants, {len(cells)} blocks, {ranks} ranks", results)
     return results
@@ -91,6 +92,7 @@ def ablation(
     records: Sequence[Record],
     task: Task,
     cells: Mapping[int, Cell],
+    reference: DecisionTable,
     expects: Expects | None,
 ) -> list[Result]:
     """A strategy with the model, if it asks one, and without."""
@@ -101,19 +103,22 @@ def ablation(
         was_asked = True
         return expects(variant, block) if expects else None
 
-    found = replay(strategy, records, replace(task, expects=ask), cells)
+    found = replay(strategy, records, replace(task, expects=ask), cells, reference)
     if not (expects and was_asked):
         return [found]
     named = replace(found, strategy=f"{strategy}, with the model")
-    return [named, replay(strategy, records, task, cells)]
+    return [named, replay(strategy, records, task, cells, reference)]
 
 
 def replay(
-    strategy: str, records: Sequence[Record], task: Task, cells: Mapping[int, Cell]
+    strategy: str,
+    records: Sequence[Record],
+    task: Task,
+    cells: Mapping[int, Cell],
+    reference: DecisionTable,
 ) -> Result:
     """One strategy, in replays that differ in the order of the recorded rounds."""
     native = task.variants[0]
-    reference = decide_table(list(cells.values()), task.sizes, native)
     runners, losses = [], []
     for seed in range(REPLAYS):
         found: Cells = {}

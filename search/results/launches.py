@@ -43,7 +43,7 @@ def ratio_of(
     freedom = PRIOR_LAUNCHES + count - 1
     own = (count - 1) * _between(parts, confidence)
     between = math.sqrt((PRIOR_LAUNCHES * spread**2 + own) / freedom / count)
-    apart = float(t.ppf((1 + confidence) / 2, freedom)) * between
+    apart = _students(confidence, freedom) * between
     below, above = (math.hypot(*(part[side] for part in parts)) / count for side in (1, 2))
     return Interval(
         math.exp(middle - math.hypot(below, apart)),
@@ -67,7 +67,7 @@ def _between(parts: Sequence[tuple[float, float, float]], confidence: float) -> 
     """The variance of launches beyond what their own intervals explain."""
     if len(parts) < 2:
         return 0.0
-    quantile = float(norm.ppf((1 + confidence) / 2))
+    quantile = _normal(confidence)
     within = statistics.mean(((below + above) / 2 / quantile) ** 2 for _, below, above in parts)
     return max(0.0, statistics.variance(m for m, _, _ in parts) - within)
 
@@ -83,10 +83,21 @@ def _of_launch(ratios: Sequence[float], confidence: float) -> tuple[float, float
 
 
 @cache
+def _normal(confidence: float) -> float:
+    """So many standard deviations have that confidence on both sides."""
+    return float(norm.ppf((1 + confidence) / 2))
+
+
+@cache
+def _students(confidence: float, freedom: int) -> float:
+    """The same of few samples."""
+    return float(t.ppf((1 + confidence) / 2, freedom))
+
+
+@cache
 def _ends(n: int, confidence: float) -> tuple[int, float]:
     """How many of at least two order statistics to cut at either end for a confidence; and, where
     so few have less of it, how many times wider the interval must be."""
     cut = max(0, int(binom.ppf((1 - confidence) / 2, n, 0.5)) - 1)
     covered = 1 - 2 * float(binom.cdf(cut, n, 0.5))
-    wanted = float(norm.ppf((1 + confidence) / 2))
-    return cut, max(1.0, wanted / float(norm.ppf((1 + covered) / 2)))
+    return cut, max(1.0, _normal(confidence) / float(norm.ppf((1 + covered) / 2)))
