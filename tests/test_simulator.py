@@ -44,13 +44,13 @@ def world(switches=(2,), slots=1, mode="immediate", room=0, processors=0, **cost
 
 
 @pytest.fixture(scope="module")
-def program(tools, catalogue, generic, tmp_path_factory):
+def program(tools, catalogue, beside, generic, tmp_path_factory):
     """The simulator of every body, for any of the clusters here."""
     folder = tmp_path_factory.mktemp("simulator")
     names = ",".join(f"h{i}" for i in range(64))
     tree = hashed_tree(parse_conf(f"SwitchName=s Nodes={names}", "here"))
     (folder / "catalogue.c").write_text(
-        emit_c(replace(generic, tree=tree), catalogue, TEMPLATES, True)
+        emit_c(replace(generic, tree=tree), catalogue, TEMPLATES, True, beside=beside)
     )
     (folder / "alltoall.h").write_text(emit_h(TEMPLATES))
     flags = (
@@ -216,9 +216,12 @@ def test_blocks_of_one_frame_are_not_dilated(program, catalogue):
             assert after.seconds == pytest.approx(times * before.seconds, rel=0.01)
 
 
-def test_a_broadcast_along_a_chain_is_passed_on_segment_by_segment(program):
+def test_a_broadcast_along_a_chain_is_passed_on_segment_by_segment(program, beside):
+    (broadcasts,) = (one for one in beside if one.collective.name == "broadcast")
+    chain = "broadcast/segmented(shape=chain,segment={})"
     with Simulator(program, world((4,))) as simulator:
-        whole, cut = (simulator.broadcast_seconds("chain", 65536, n) for n in (65536, 4096))
+        variants = (broadcasts.variant(chain.format(n)) for n in (65536, 4096))
+        whole, cut = (simulator.predict(variant, 65536).seconds for variant in variants)
         wire = 65536 / RATE / PAYLOAD_SHARE
         assert 3 * wire < whole < 3.2 * wire
         assert wire < cut < 1.6 * wire
@@ -234,7 +237,7 @@ def test_a_broadcast_along_a_chain_is_passed_on_segment_by_segment(program):
         "predict ring(sync=none) -1 0 1",
         "burst 9 1 1",
         "predict ring(sync=none) 1 999 999",
-        "broadcast star 8 8 0 1",
+        "predict broadcast/segmented(shape=star,segment=8) 8 0 1",
     ],
 )
 def test_a_wrong_question_is_refused(program, line):
