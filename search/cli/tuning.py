@@ -199,8 +199,11 @@ def models_of(
             keep(place.model, found.values())
 
 
-def make_task(desk: Desk, job: Job, ranks: int, model: Expectations | None = None) -> Task:
-    """What is searched on so many ranks: without rankings that change nothing there."""
+def make_task(
+    desk: Desk, job: Job, ranks: int, model: Expectations | None = None, everything: bool = False
+) -> Task:
+    """What is searched on so many ranks: without rankings that change nothing there, and without
+    what the settings leave out, unless ``everything`` is wanted."""
     cluster, settings = desk.configured()
     job.choose_ranks(ranks, CHOOSE_PATIENCE)
     rankings = (None, *job.rankings)
@@ -209,9 +212,12 @@ def make_task(desk: Desk, job: Job, ranks: int, model: Expectations | None = Non
         return variant.named("ranking") in rankings
 
     each = cluster.each(ranks)
-    few = settings.effort == "quick"
     variants = desk.catalogue.variants(
-        ranks, settings.only, few, each, settings.strategy == "exhaustive"
+        ranks,
+        () if everything else settings.only,
+        settings.effort == "quick" and not everything,
+        each,
+        everything or settings.strategy == "exhaustive",
     )
     return Task(
         ranks,

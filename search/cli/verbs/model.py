@@ -74,7 +74,7 @@ def measure_all(desk: Desk, site: Site, blocks: tuple[int, ...] | None) -> None:
     """Every variant on all ranks at some blocks, or at those that the collective names, as far as
     the journal does not hold it."""
     job = same_job(desk, site)
-    task = make_task(desk, job, site.cluster.ranks)
+    task = make_task(desk, job, site.cluster.ranks, everything=True)
     task = replace(task, rules=EFFORTS["quick"], sizes=blocks or task.sizes)
     workloads = [task.workload(block) for block in task.sizes]
     measure_rounds(desk, site, job, read_journal(desk), exhaustive({}, task), workloads)
