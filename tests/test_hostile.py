@@ -170,7 +170,7 @@ def test_what_templates_say_of_themselves_stays_a_comment(tools, generic, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "field", ["name", "cost", "requires", "params", "values", "scratch", "shared"]
+    "field", ["name", "cost", "requires", "params", "values", "scratch", "fits", "shared"]
 )
 def test_what_templates_must_know_is_a_name_or_a_formula(catalogue, tmp_path, field):
     shutil.copytree(TEMPLATES, tmp_path / "templates")
@@ -191,6 +191,7 @@ def test_what_templates_must_know_is_a_name_or_a_formula(catalogue, tmp_path, fi
                 "requires": f"requires = [{quoted}]",
                 "shared": f"shared = [{quoted}]",
                 "scratch": f"scratch = {quoted}",
+                "fits": f"fits = {quoted}",
                 "params": f'[params.{quoted}]\nvalues = ["a"]\nabout = "x"',
                 "values": f'[params.y]\nvalues = [{quoted}]\nabout = "x"',
             }[field]

@@ -9,7 +9,7 @@ from typing import Any
 
 from search.catalogue.algorithm import REQUIREMENTS, Algorithm
 from search.catalogue.collective import Collective
-from search.catalogue.expression import as_c
+from search.catalogue.expression import as_c, evaluate
 from search.catalogue.parameter import WALKS, Enumerated, Number
 from search.errors import UserError
 from search.toml import load_toml, load_toml_text
@@ -105,7 +105,8 @@ def read_algorithm(path: Path, collective: Collective) -> Algorithm:
 
 
 def _check_names(algorithm: Algorithm) -> None:
-    """Labels and C are made of names; what scratch it needs must be a formula over numbers."""
+    """Labels and C are made of names; what scratch it needs, and where it is of use, must be
+    formulas over numbers."""
     values = [value for p in algorithm.enumerated for value in p.values]
     called = [name for number in algorithm.numbers for name in number.labels]
     numbers = [number.name for number in algorithm.numbers]
@@ -113,5 +114,7 @@ def _check_names(algorithm: Algorithm) -> None:
     for name in (algorithm.name, *parameters, *numbers, *values, *called):
         if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9_]{1,60}", name):
             raise UserError(f"{algorithm.path}: {str(name)[:80]!r} is not a name of a-z, 0-9 and _")
+    if algorithm.fits:
+        evaluate(algorithm.fits, dict.fromkeys(("p", "n", *numbers), 3))
     if algorithm.scratch:
         as_c(algorithm.scratch, numbers)
