@@ -13,6 +13,7 @@ from search.analysis import segments
 from search.analysis.compare import compare_strategies
 from search.catalogue.catalogue import Catalogue, every_catalogue
 from search.catalogue.collective import DEFAULT, EVERY_PAIR, read_collective
+from search.cli.options import parse_and_run
 from search.cli.workplace import GENERIC
 from search.cluster.topology import bandwidth_bound
 from search.cluster.topology_file import parse_conf
@@ -21,7 +22,7 @@ from search.emit.emission import emit_c, emit_h
 from search.errors import UserError
 from search.model.magpie import completion, parameters, shape
 from search.results.cell import cells_of
-from search.results.journal import Journal, Record
+from search.results.journal import Disturbance, Journal, Record, usual_disturbance
 from search.results.samples import Interval, Sample
 from search.results.workload import Workload
 from search.strategy.request import Expectation
@@ -85,6 +86,32 @@ def test_a_workload_of_another_collective_is_kept_apart(tmp_path):
         Workload(8, 1024),
     ]
     assert '"collective": "alltoall"' not in journal.path.read_text()
+
+
+def test_what_is_said_of_one_collective_rests_on_its_records_alone(catalogue, tmp_path, capsys):
+    """A journal may hold several: all-to-alls were timed in peace, broadcasts were not."""
+    journal = Journal(tmp_path / "x.jsonl", "f")
+    mine = Workload(8, 64)
+    for n in range(6):
+        for label, seconds in (("native", 2.0), ("ring(sync=none)", 1.0)):
+            journal.append(Record(mine, label, n, Sample((seconds,))))
+        journal.append(Record(HERE, "broadcast/native", n, Sample((3.0,), spent=3.0)))
+    for _ in range(9):
+        journal.append(Record(HERE, rounds=(0,), disturbance=Disturbance(0.9, 0.5)))
+    journal.append(Record(mine, rounds=(0,), disturbance=Disturbance(0.0, 0.0)))
+    parse_and_run(["families", str(journal.path)], tmp_path)
+    assert "| ring(sync=none) | native |" in capsys.readouterr().out
+    parse_and_run(["compare-strategies", str(journal.path), "--collective=broadcast"], tmp_path)
+    assert "1 variants, 1 blocks, 8 ranks" in capsys.readouterr().out
+    assert {record.workload for record in journal.of(DEFAULT)} == {mine}
+    assert usual_disturbance(journal.of(DEFAULT)) == Disturbance(0.0, 0.0)
+
+
+def test_a_journal_without_a_collective_has_nothing_to_compare(tmp_path):
+    journal = Journal(tmp_path / "x.jsonl", "f")
+    journal.append(Record(Workload(8, 64), "native", 0, Sample((1.0,), spent=1.0)))
+    with pytest.raises(UserError, match="no block has times of all variants"):
+        parse_and_run(["compare-strategies", str(journal.path), "--collective=broadcast"], tmp_path)
 
 
 # ---- the measuring job

@@ -55,7 +55,7 @@ def compare_strategies(
     failed = {record.label for record in records if record.failure}
     labels = {record.label for record in records if record.label} - failed
     variants = sorted((variant_of(x) for x in labels), key=lambda v: v.simplicity)
-    ranks = max(record.workload.ranks for record in records)
+    ranks = max((record.workload.ranks for record in records), default=0)
     cells = {
         cell.block: cell
         for cell in cells_of(records, variants).values()

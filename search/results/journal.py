@@ -173,6 +173,10 @@ class Journal:
         else:
             self.foreign += 1
 
+    def of(self, collective: str) -> list[Record]:
+        """The records of one collective: what is said of it rests on these alone."""
+        return [record for record in self.records if record.workload.collective == collective]
+
     def append(self, record: Record) -> None:
         """Write one record through to the file."""
         content = {"schema": SCHEMA, "fingerprint": self.fingerprint, **_content(record)}

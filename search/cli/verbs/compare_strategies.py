@@ -22,10 +22,6 @@ def run(desk: Desk, options: Namespace) -> None:
     """Replay them, with what a model expected if that stands beside them."""
     desk = desk.of(options.collective)
     for name in options.journals:
-        records = [
-            record
-            for record in any_journal(Path(name)).records
-            if record.workload.collective == options.collective
-        ]
+        records = any_journal(Path(name)).of(options.collective)
         expects = read_foreseen(foreseen_beside(Path(name)))
         compare_strategies(desk.console, name, records, desk.catalogue.variant, expects)

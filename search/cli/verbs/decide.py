@@ -27,9 +27,9 @@ def make_decision(desk: Desk, tuned: Tuned | None = None) -> Decision:
     """Make generated/decision.toml of the journal."""
     place, (cluster, settings) = desk.place, desk.configured()
     fields = read_identity(place)
-    journal, cells = read_cells(desk)
+    records, cells = read_cells(desk)
     native = desk.catalogue.native
-    disturbance = usual_disturbance(journal.records)
+    disturbance = usual_disturbance(records)
     machine = read_machine(place.machine)
     tests = machine.null_tests if machine else None
     decision = Decision(

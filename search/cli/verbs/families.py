@@ -18,4 +18,5 @@ def add_options(parser: ArgumentParser) -> None:
 def run(desk: Desk, options: Namespace) -> None:
     """Compare them."""
     for name in options.journals:
-        compare_families(desk.console, any_journal(Path(name)).records, desk.catalogue)
+        records = any_journal(Path(name)).of(desk.catalogue.collective.name)
+        compare_families(desk.console, records, desk.catalogue)

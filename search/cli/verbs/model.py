@@ -83,7 +83,7 @@ def measure_all(desk: Desk, site: Site, blocks: tuple[int, ...] | None) -> None:
 def validate(desk: Desk, site: Site, points: Points) -> Predicted:
     """Compare the model with the journal, to which rounds of those that lead are added."""
     place, (_, settings) = desk.place, desk.configured()
-    journal, cells = read_cells(desk)
+    journal, (_, cells) = read_journal(desk), read_cells(desk)
     cells = {key: validation.whole(cell) for key, cell in cells.items()}
     start = build_simulator(place, site.cluster, site.tools, points)
     predicted = {}
@@ -113,7 +113,7 @@ def validate(desk: Desk, site: Site, points: Points) -> Predicted:
 def search_in(desk: Desk, site: Site, points: Points, predicted: Predicted) -> None:
     """What every strategy needs to find what is best of each block, with the model."""
     collective, ranks = desk.catalogue.collective, site.cluster.ranks
-    records = read_journal(desk).records
+    records = read_journal(desk).of(collective.name)
     start = build_simulator(desk.place, site.cluster, site.tools, points)
     expectations = Expectations(start(ranks), ranks, collective)
     for workload in sorted(predicted):

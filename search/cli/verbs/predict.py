@@ -29,9 +29,8 @@ def run(desk: Desk, options: Namespace) -> None:
         raise UserError("no model: 'make probe' measures its parameters, not of a grid")
     asked = {
         (record.workload.block, record.label)
-        for record in any_journal(path).records
-        if record.label
-        and (record.workload.collective, record.workload.ranks) == (collective.name, cluster.ranks)
+        for record in any_journal(path).of(collective.name)
+        if record.label and record.workload.ranks == cluster.ranks
     }
     start = build_simulator(desk.place, cluster, desk.tools, machine.points)
     model = Expectations(start(cluster.ranks), cluster.ranks, collective)

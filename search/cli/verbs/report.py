@@ -17,12 +17,12 @@ def run(desk: Desk, options: Namespace) -> None:
     from search.analysis.report import write_report  # matplotlib takes a second to load
 
     place, (cluster, _) = desk.place, desk.configured()
-    journal, cells = read_cells(desk)
+    records, cells = read_cells(desk)
     path = place.build / "report.html"
     findings = Findings(
         f"All-to-all on {describe(cluster)}",
         cells,
-        journal.records,
+        records,
         read_decision(place.decision, desk.catalogue),
         read_machine(place.machine),
         read_bench(place.build / "bench.json"),
