@@ -215,13 +215,6 @@ static int {{ symbol }}(const struct atall_call *call)
 
 #include "oracle.h"
 
-static int allgather_call(struct communicator *on, char *sendbuf, char *recvbuf)
-{
-    const int n = (int)request.size;
-    return atall_run(on->state, &request.row, sendbuf, n, MPI_BYTE, recvbuf, n, MPI_BYTE,
-                     (size_t)n);
-}
-
 static size_t allgather_bytes(void)
 {
     return (size_t)team.peers * (size_t)request.size;
@@ -234,7 +227,7 @@ static const char *allgather_judge(struct communicator *on)
     int bad = 0;
     require(own && got && (right = (unsigned char *)malloc(n)), "no memory");
     oracle_stream(own, n, request.number, on->state->rank, 0);
-    bad = allgather_call(on, (char *)own, (char *)got) != MPI_SUCCESS;
+    bad = call_variant(on, (char *)own, (char *)got) != MPI_SUCCESS;
     for (size_t from = 0; from < p; from++) {
         oracle_stream(right, n, request.number, (int)from, 0);
         bad |= memcmp(got + from * n, right, n) != 0;
@@ -245,7 +238,7 @@ static const char *allgather_judge(struct communicator *on)
     return bad ? "wrong data" : NULL;
 }
 
-static const struct collective allgather = { "allgather/", allgather_call, allgather_judge,
+static const struct collective allgather = { "allgather/", call_variant, allgather_judge,
                                              allgather_bytes };
 
 __attribute__((constructor)) static void add_allgather(void)
