@@ -13,16 +13,21 @@ import msgspec
 
 from search.errors import EnvironmentFailure
 
+PACKED = ".gz"
 T = TypeVar("T")
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write aside, sync, rename: after any failure the old file is still there."""
+    """Write aside, sync, rename: after any failure the old file is still there. What its name says
+    is packed is packed."""
+    data = text.encode()
+    if path.suffix == PACKED:
+        data = gzip.compress(data, mtime=0)
     aside = path.with_name(path.name + ".new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(aside, "w", encoding="utf-8", newline="\n") as handle:
-            handle.write(text)
+        with open(aside, "wb") as handle:
+            handle.write(data)
             handle.flush()
             os.fsync(handle.fileno())
         aside.replace(path)
@@ -49,7 +54,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_bytes(path: Path) -> bytes:
     """A file's content, unpacked if its name says that it is packed."""
     data = path.read_bytes()
-    return gzip.decompress(data) if path.suffix == ".gz" else data
+    return gzip.decompress(data) if path.suffix == PACKED else data
 
 
 def read_json(path: Path, kind: type[T]) -> T:

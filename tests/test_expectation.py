@@ -176,7 +176,6 @@ def test_what_was_expected_stands_beside_a_journal(few, tmp_path):
     path = foreseen_beside(tmp_path / "x.jsonl.gz")
     assert path.name == "x.model.json.gz" and read_foreseen(path) is None
     write_foreseen(path, model)
-    path.write_bytes(gzip.compress((tmp_path / "x.model.json").read_bytes()))
     expects = read_foreseen(path)
     assert [expects(variant, 64) for variant in few[:2]] == known and any(known)
     assert expects(few[1], 65) is None

@@ -20,9 +20,8 @@ from search.results.cell import Cell, cells_of
 from search.results.journal import Record
 from search.strategy import STRATEGIES
 from search.strategy.confirming import confirming
-from search.strategy.request import EFFORTS, Cells, Expectation, Task
+from search.strategy.request import EFFORTS, Cells, Expectation, Expects, Task
 
-Expects = Callable[[Variant, int], "Expectation | None"]
 REPLAYS = 20
 REFERENCE = "exhaustive"
 NOISY_MEDIAN = 1.5

@@ -20,6 +20,11 @@ EVERY_PAIR = "inside*outside"
 DESCRIPTOR = "collective.toml"
 
 
+def crossing(across: str, inside: int, outside: int) -> float:
+    """The value of such a formula."""
+    return evaluate(across, {"inside": inside, "outside": outside})
+
+
 @dataclass(frozen=True)
 class Collective:
     """What its descriptor says."""
@@ -36,7 +41,7 @@ class Collective:
 
     def crossing(self, inside: int, outside: int) -> float:
         """Blocks that must cross a cable with so many ranks on one side and on the other."""
-        return evaluate(self.across, {"inside": inside, "outside": outside})
+        return crossing(self.across, inside, outside)
 
     @property
     def prefix(self) -> str:

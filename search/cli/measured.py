@@ -5,6 +5,8 @@ from __future__ import annotations
 from search.cli.desk import Desk
 from search.cli.workplace import read_identity
 from search.errors import UserError
+from search.measure.points import Points
+from search.measure.probe import read_machine
 from search.results.cell import cells_of
 from search.results.fingerprint import digest
 from search.results.journal import Journal, Record
@@ -14,6 +16,14 @@ from search.strategy.request import Cells
 def read_journal(desk: Desk) -> Journal:
     """The journal of the last tuning."""
     return Journal(desk.place.journal, digest(read_identity(desk.place)))
+
+
+def read_points(desk: Desk) -> Points:
+    """The model's parameters from the last probe; UserError if there are none."""
+    machine = read_machine(desk.place.machine)
+    if desk.configured()[0].grid or not (machine and machine.points):
+        raise UserError("no model: 'make probe' measures its parameters, not of a grid")
+    return machine.points
 
 
 def read_cells(desk: Desk) -> tuple[list[Record], Cells]:

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from search.catalogue.collective import EVERY_PAIR
-from search.catalogue.expression import evaluate
+from search.catalogue.collective import EVERY_PAIR, crossing
 from search.cluster.hostlist import Names
 from search.errors import UserError
 
@@ -123,7 +122,7 @@ def bandwidth_bound(
             inside = sum(ranks_on.get(host, 0) for host in below[link.lower])
             outside = sum(ranks_on.values()) - inside
             if inside and outside:
-                load += evaluate(across, {"inside": inside, "outside": outside})
+                load += crossing(across, inside, outside)
         if load and link.mbit is None:
             return None
         if load and link.mbit is not None:

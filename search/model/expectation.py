@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from search.files import read_json, read_json_if_whole, write_json
 from search.measure.points import Points
 from search.model.simulator import Simulator
 from search.results.samples import score
-from search.strategy.request import Expectation
+from search.strategy.request import Expectation, Expects
 
 MOST_BYTES = 1 << 22
 """Of all blocks of a call: larger ones take too long to predict, and are as their smaller ones."""
@@ -42,11 +42,10 @@ class Expectations:
     @property
     def lines(self) -> list[tuple[int, int, str, float]]:
         """Ranks, block, label and seconds of all that was expected so far."""
-        return sorted(
-            (self._ranks, block, variant.label, expected.seconds)
-            for (variant, block), expected in self._known.items()
-            if expected
-        )
+        return [
+            (self._ranks, block, label, seconds)
+            for block, label, seconds, *_ in self.foreseen.expected
+        ]
 
     @property
     def foreseen(self) -> Foreseen:
@@ -107,11 +106,11 @@ def foreseen_beside(journal: Path) -> Path:
 
 
 def write_foreseen(path: Path, expectations: Expectations) -> None:
-    """Write all that was expected so far; not packed."""
-    write_json(path.with_suffix("") if path.suffix == ".gz" else path, expectations.foreseen)
+    """Write all that was expected so far."""
+    write_json(path, expectations.foreseen)
 
 
-def read_foreseen(path: Path) -> Callable[[Variant, int], Expectation | None] | None:
+def read_foreseen(path: Path) -> Expects | None:
     """What a model expected, as strategies ask it; None if nobody asked it."""
     try:
         known = read_json(path, Foreseen)

@@ -97,6 +97,10 @@ class Expectation:
     is_safe: bool
 
 
+Expects = Callable[[Variant, int], "Expectation | None"]
+"""What a model says of a variant at a block; None: nothing."""
+
+
 def expects_nothing(variant: Variant, block: int) -> Expectation | None:
     """Where there is no model."""
     return None
@@ -128,7 +132,7 @@ class Task:
     """ranks on each host, 1 if hosts differ"""
     least: Callable[[Variant, int], float] = lambda variant, block: 0.0
     """seconds below which a variant cannot be at a block, whatever the network does"""
-    expects: Callable[[Variant, int], Expectation | None] = expects_nothing
+    expects: Expects = expects_nothing
     between: bool = True
     """whether blocks between the sizes may be timed, too"""
     collective: str = DEFAULT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -12,18 +12,18 @@ from search.analysis.compare import compare_strategies
 from search.catalogue.algorithm import Variant
 from search.catalogue.collective import DEFAULT
 from search.cli.desk import Desk
-from search.cli.measured import read_cells, read_journal
+from search.cli.measured import read_cells, read_journal, read_points
 from search.cli.options import add_collective, sizes
 from search.cli.summary import describe
 from search.cli.tuning import make_task, measure_rounds
-from search.cli.workplace import build_simulator
+from search.cli.workplace import build_job, build_simulator
 from search.cluster.job import Job
 from search.cluster.site import Site
 from search.errors import UserError
 from search.measure.points import Points
-from search.measure.probe import read_machine
 from search.model.expectation import Expectations
 from search.model.magpie import completion
+from search.model.simulator import Simulator
 from search.results.cell import Cell
 from search.results.fingerprint import digest
 from search.results.workload import Workload
@@ -32,6 +32,8 @@ from search.strategy.exhaustive import exhaustive
 from search.strategy.racing import FIRST
 from search.strategy.request import EFFORTS, Cells
 
+Start = Callable[[int], Simulator]
+"""Starts the model for so many ranks."""
 Predicted = Mapping[Workload, Mapping[Variant, float]]
 """Seconds that the model expects."""
 
@@ -48,22 +50,22 @@ def run(desk: Desk, options: Namespace) -> None:
     """Compare them. What is not tuned is measured first, every variant of it, and every strategy
     searches in what was measured, with the model."""
     desk = desk.of(options.collective)
-    machine = read_machine(desk.place.machine)
+    points, is_tuned = read_points(desk), desk.catalogue.collective.name == DEFAULT
     with desk.site() as site:
-        if site.cluster.grid or not (machine and machine.points):
-            raise UserError("no model: 'make probe' measures its parameters, not of a grid")
-        is_tuned = desk.catalogue.collective.name == DEFAULT
+        build_job(site.tools, site.cluster, desk.place)
+        start = build_simulator(desk.place, site.cluster, site.tools, points)
         if not is_tuned:
             measure_all(desk, site, options.sizes)
-        predicted = validate(desk, site, machine.points)
+        predicted = validate(desk, site, start)
         if not is_tuned:
-            search_in(desk, site, machine.points, predicted)
-            judge_segments(desk, site, machine.points, predicted)
+            search_in(desk, site, start, predicted)
+            judge_segments(desk, site, points, predicted)
 
 
 def same_job(desk: Desk, site: Site) -> Job:
     """A measuring job on the cluster as it was measured; UserError if it is not."""
-    job, (_, settings) = desk.start_job(site), desk.configured()
+    _, settings = desk.configured()
+    job = site.start_job(desk.place.build / "measure")
     if digest(site.fingerprint(job.library, settings.timing)) != read_journal(desk).fingerprint:
         job.close()
         raise UserError("the cluster is not as it was measured: 'make tune' measures it anew")
@@ -80,12 +82,11 @@ def measure_all(desk: Desk, site: Site, blocks: tuple[int, ...] | None) -> None:
     measure_rounds(desk, site, job, read_journal(desk), exhaustive({}, task), workloads)
 
 
-def validate(desk: Desk, site: Site, points: Points) -> Predicted:
+def validate(desk: Desk, site: Site, start: Start) -> Predicted:
     """Compare the model with the journal, to which rounds of those that lead are added."""
-    place, (_, settings) = desk.place, desk.configured()
+    _, settings = desk.configured()
     journal, (_, cells) = read_journal(desk), read_cells(desk)
     cells = {key: validation.whole(cell) for key, cell in cells.items()}
-    start = build_simulator(place, site.cluster, site.tools, points)
     predicted = {}
     for ranks in settings.ranks:
         with start(ranks) as simulator:
@@ -110,11 +111,10 @@ def validate(desk: Desk, site: Site, points: Points) -> Predicted:
     return predicted
 
 
-def search_in(desk: Desk, site: Site, points: Points, predicted: Predicted) -> None:
+def search_in(desk: Desk, site: Site, start: Start, predicted: Predicted) -> None:
     """What every strategy needs to find what is best of each block, with the model."""
     collective, ranks = desk.catalogue.collective, site.cluster.ranks
     records = read_journal(desk).of(collective.name)
-    start = build_simulator(desk.place, site.cluster, site.tools, points)
     expectations = Expectations(start(ranks), ranks, collective)
     for workload in sorted(predicted):
         mine = [record for record in records if record.workload == workload]

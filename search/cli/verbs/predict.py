@@ -6,10 +6,9 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from search.cli.desk import Desk
+from search.cli.measured import read_points
 from search.cli.options import add_collective
 from search.cli.workplace import build_simulator
-from search.errors import UserError
-from search.measure.probe import read_machine
 from search.model.expectation import Expectations, foreseen_beside, write_foreseen
 from search.results.journal import any_journal
 
@@ -23,16 +22,13 @@ def add_options(parser: ArgumentParser) -> None:
 def run(desk: Desk, options: Namespace) -> None:
     """Ask the model of the last probe; ``compare-strategies`` reads what it says."""
     desk, path = desk.of(options.collective), Path(options.journal)
-    machine = read_machine(desk.place.machine)
-    cluster, collective = desk.configured()[0], desk.catalogue.collective
-    if not (machine and machine.points):
-        raise UserError("no model: 'make probe' measures its parameters, not of a grid")
+    cluster, collective, points = desk.configured()[0], desk.catalogue.collective, read_points(desk)
     asked = {
         (record.workload.block, record.label)
         for record in any_journal(path).of(collective.name)
         if record.label and record.workload.ranks == cluster.ranks
     }
-    start = build_simulator(desk.place, cluster, desk.tools, machine.points)
+    start = build_simulator(desk.place, cluster, desk.tools, points)
     model = Expectations(start(cluster.ranks), cluster.ranks, collective)
     for block, label in sorted(asked):
         model.of(desk.catalogue.variant(label), block)
