@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,9 +53,12 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file's content, unpacked if its name says that it is packed."""
+    """A file's content, unpacked if its name says that it is packed; OSError if it is damaged."""
     data = path.read_bytes()
-    return gzip.decompress(data) if path.suffix == PACKED else data
+    try:
+        return gzip.decompress(data) if path.suffix == PACKED else data
+    except (EOFError, zlib.error) as error:
+        raise gzip.BadGzipFile(f"damaged: {error}") from error
 
 
 def read_json(path: Path, kind: type[T]) -> T:

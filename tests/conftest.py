@@ -18,7 +18,8 @@ sys.path.insert(0, str(ROOT))
 from search.catalogue.catalogue import Catalogue, every_catalogue  # noqa: E402
 from search.cli.workplace import GENERIC  # noqa: E402
 from search.cluster.topology_file import parse_conf  # noqa: E402
-from search.decide.decision import Decision, hashed_tree, read_decision  # noqa: E402
+from search.decide.decision import Decision, hashed_tree  # noqa: E402
+from search.decide.decision_file import read_decision  # noqa: E402
 from search.emit.emission import emit_c, emit_h  # noqa: E402
 from search.toolchain import TEMPLATES, Toolchain, read_toolchain  # noqa: E402
 from tests.ways import waiting_ranks  # noqa: E402

@@ -13,7 +13,8 @@ from search.catalogue.algorithm import Variant
 from search.catalogue.catalogue import Catalogue
 from search.cli.workplace import GENERIC
 from search.cluster.topology_file import parse_conf
-from search.decide.decision import hashed_tree, read_decision
+from search.decide.decision import hashed_tree
+from search.decide.decision_file import read_decision
 from search.emit.emission import emit_c, emit_h
 from search.toolchain import TEMPLATES, Toolchain
 

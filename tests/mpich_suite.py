@@ -22,7 +22,8 @@ from pathlib import Path
 from search.catalogue.catalogue import Catalogue
 from search.cli.workplace import GENERIC
 from search.cluster.topology_file import parse_conf
-from search.decide.decision import Cutoff, DecisionTable, hashed_tree, read_decision
+from search.decide.decision import Cutoff, DecisionTable, hashed_tree
+from search.decide.decision_file import read_decision
 from search.emit.emission import emit_c, emit_h
 from search.emit.install import SONAME, build_library
 from search.toolchain import TEMPLATES, Toolchain

@@ -7,7 +7,7 @@ import pytest
 from search.decide.claim import beats, fastest, winners_of
 from search.decide.rows import decide, decide_table, searched_winners
 from search.results.cell import Cell, cells_of
-from search.results.journal import Disturbance, Record, disturbed_rounds
+from search.results.record import Disturbance, Record, disturbed_rounds
 from search.results.samples import Sample
 from search.results.workload import Workload
 from search.strategy.confirming import confirming

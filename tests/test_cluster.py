@@ -5,6 +5,7 @@ from argparse import Namespace
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from rich.console import Console
 
 from search.cli.configured import make_cluster, read_cluster, write_cluster
@@ -21,7 +22,8 @@ from search.cluster.hydra import hostfile_text
 from search.cluster.site import misplaced
 from search.cluster.slurm import slurm_hosts
 from search.cluster.topology_file import parse_conf
-from search.decide.decision import write_decision
+from search.decide.decision import Origin
+from search.decide.decision_file import write_decision
 from search.errors import EnvironmentFailure, UserError
 from search.toolchain import Toolchain
 
@@ -29,7 +31,7 @@ TREE = parse_conf(
     "SwitchName=s0 Nodes=a,b,c Switches=s1 LinkSpeed=10\nSwitchName=s1 Nodes=d,e", "here"
 )
 TOOLS = Toolchain("mpicc", "mpiexec", ())
-TUNED = {"library": "MPICH", "ranks": 2, "fingerprint": "0"}
+TUNED = Origin("MPICH", 2, fingerprint="0")
 
 
 def options(*words: str) -> Namespace:
@@ -212,8 +214,8 @@ def test_a_tuned_file_is_not_replaced_because_no_cluster_is_named(tmp_path, cata
     desk = Desk(Console(), place, catalogue, 0.0)
     local, _ = make_cluster(options("--np=2"), {})
     keep_better(desk, local, fresh=False)  # nothing is there
-    for hosts, words in (["0"], ()), (["0", "1"], ("tuned for 2 hosts", "--fresh")):
-        write_decision(place.decision, replace(generic, tuned={**TUNED, "hosts": hosts}))
+    for hosts, words in (("0",), ()), (("0", "1"), ("tuned for 2 hosts", "--fresh")):
+        write_decision(place.decision, replace(generic, tuned=structs.replace(TUNED, hosts=hosts)))
         keep_better(desk, local, fresh=True)
         if words:
             with pytest.raises(UserError, match=".*".join(words)):

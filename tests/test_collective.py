@@ -17,12 +17,13 @@ from search.cli.options import parse_and_run
 from search.cli.workplace import GENERIC
 from search.cluster.topology import bandwidth_bound
 from search.cluster.topology_file import parse_conf
-from search.decide.decision import read_decision
+from search.decide.decision_file import read_decision
 from search.emit.emission import emit_c, emit_h
 from search.errors import UserError
 from search.model.magpie import completion, parameters, shape
 from search.results.cell import cells_of
-from search.results.journal import Disturbance, Journal, Record, usual_disturbance
+from search.results.journal import Journal
+from search.results.record import Disturbance, Record, usual_disturbance
 from search.results.samples import Interval, Sample
 from search.results.workload import Workload
 from search.strategy.request import Expectation

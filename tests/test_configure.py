@@ -15,7 +15,8 @@ from search.analysis.bench import geometric_mean
 from search.cluster.emulation import Emulation
 from search.cluster.hosts import Cluster, Host
 from search.cluster.topology_file import parse_conf
-from search.results.journal import Journal, Record
+from search.results.journal import Journal
+from search.results.record import Record
 from search.results.samples import Sample
 from search.results.workload import Workload
 

@@ -10,18 +10,13 @@ from search.cli.options import parser
 from search.cli.settings import Settings
 from search.cluster.hostfile import read_hostfile
 from search.cluster.topology_file import read_topology
-from search.decide.decision import (
-    Cutoff,
-    Decision,
-    DecisionTable,
-    Evidence,
-    read_decision,
-    write_decision,
-)
+from search.decide.decision import Cutoff, Decision, DecisionTable, Evidence, Origin
+from search.decide.decision_file import read_decision, write_decision
 from search.emit.emission import emit_c
 from search.errors import AtallError
 from search.measure.probe import read_machine
-from search.results.journal import Journal, Record
+from search.results.journal import Journal
+from search.results.record import Record
 from search.results.samples import Sample
 from search.results.workload import Workload
 from search.strategy.profile import read_profile
@@ -116,7 +111,7 @@ def whole(catalogue, tmp_path):
         Cutoff(256, catalogue.variant("bruck(radix=2)"), "said", evidence),
         Cutoff(None, catalogue.variant("ring(sync=light)"), evidence=evidence),
     )
-    tuned = {"library": "MPICH", "ranks": 8, "grid": [2, 4], "hosts": ["00"], "fingerprint": "12"}
+    tuned = Origin("MPICH", 8, (2, 4), ("00",), "12")
     write_decision(tmp_path / "decision.toml", Decision((DecisionTable(8, rows),), tuned))
     return tmp_path
 

@@ -6,11 +6,11 @@ from search.decide.decision import (
     Decision,
     DecisionTable,
     Evidence,
+    Origin,
     TreeNode,
     merge_equal,
-    read_decision,
-    write_decision,
 )
+from search.decide.decision_file import read_decision, write_decision
 from search.errors import UserError
 
 ROW = "schema = 1\n[[table]]\nranks = %s\nrow = [%s]\n"
@@ -36,7 +36,7 @@ def test_what_is_written_is_read_back(catalogue, tmp_path):
         8,
         (Cutoff(99, bruck, 'a "b" \\'), Cutoff(999, ring, evidence=evidence), Cutoff(None, bruck)),
     )
-    tuned = {"library": "L", "ranks": 8, "hosts": ["00"], "fingerprint": "f"}
+    tuned = Origin("L", 8, hosts=("00",), fingerprint="f")
     tree = (TreeNode(-1, 1, 0), TreeNode(0, 2, 255))
     decision = Decision((table,), tuned, tree)
     write_decision(tmp_path / "d.toml", decision)
@@ -71,16 +71,22 @@ def test_the_nearest_table_that_fits_serves(catalogue):
             "grow",
         ),
         (ROW % (8, '{most=0, variant="native"}, {variant="native"}'), "grow"),
-        (ROW % (8, '{most="9", variant="native"}, {variant="native"}'), "whole number"),
-        (ROW % (-1, '{variant="native"}'), "whole number"),
+        (
+            ROW % (8, '{most="9", variant="native"}, {variant="native"}'),
+            r"Expected `int.*row\[0\].most`",
+        ),
+        (ROW % (-1, '{variant="native"}'), ">= 0.*ranks"),
         (ROW % (8, '{variant="rink"}'), "no variant"),
         (ROW % (8, '{variant="pair(sync=none)"}'), "must need nothing"),
         (ROW % (6, '{variant="pair(sync=none)"}'), "cannot serve"),
         (ROW % (8, ""), "last row"),
         (ROW % (8, '{variant="native"}') + "[[tree]]\nparent = 0\ncapacity = 1", "its parent"),
         (ROW % (8, '{variant="native"}') + "[[tree]]\nparent = -1\ncapacity = 0", "capacity"),
-        (ROW % (8, '{variant="native"}') + "[[tree]]\nparent = -1", "each node"),
-        (ROW % (8, "1"), "each"),
+        (ROW % (8, '{variant="native"}') + "[[tree]]\nparent = -1", "`capacity`.*tree"),
+        (ROW % (8, "1"), r"Expected `object`.*row.*doc/formats.md"),
+        (ROW % (8, '{variant="native", moot=1}'), "unknown field `moot`"),
+        (ROW % (8, '{variant="native", evidence={block=1, seconds=1, calls=true}}'), "calls"),
+        (ROW % (8, '{variant="native", evidence={block=1, seconds=1, modes=[1.0]}}'), "modes"),
     ],
 )
 def test_a_wrong_file_is_refused(catalogue, tmp_path, text, word):

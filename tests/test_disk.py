@@ -14,12 +14,13 @@ from search.cli.configured import write_cluster
 from search.cli.settings import Settings
 from search.cluster.hosts import Cluster, Host
 from search.cluster.topology import single_switch
-from search.decide.decision import write_decision
+from search.decide.decision_file import write_decision
 from search.emit.emission import emit_c, emit_h
 from search.errors import EnvironmentFailure
 from search.files import write_whole
 from search.measure.probe import Machine, write_machine
-from search.results.journal import Journal, Record
+from search.results.journal import Journal
+from search.results.record import Record
 from search.results.samples import Sample
 from search.results.workload import Workload
 from search.toolchain import TEMPLATES

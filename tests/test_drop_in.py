@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from search.cluster.topology_file import parse_conf
-from search.decide.decision import hashed_tree
+from search.decide.decision import Origin, hashed_tree
 from search.emit.emission import emit_c, emit_h
 from search.toolchain import TEMPLATES
 
@@ -162,7 +162,7 @@ def test_it_says_what_it_does(tools, caller):
 
 
 def test_another_library_is_noticed_once(tools, catalogue, generic, tmp_path):
-    tuned = {"library": "MPICH 1.2.3", "ranks": 4, "hosts": ["00"], "fingerprint": "12"}
+    tuned = Origin("MPICH 1.2.3", 4, hosts=("00",), fingerprint="12")
     text = emit_c(replace(generic, tuned=tuned), catalogue, TEMPLATES)
     (tmp_path / "alltoall.c").write_text(text)
     (tmp_path / "alltoall.h").write_text(emit_h(TEMPLATES))

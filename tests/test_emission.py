@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from search.catalogue.algorithm import Variant
 from search.catalogue.catalogue import Catalogue
 from search.cluster.topology_file import parse_conf
-from search.decide.decision import Cutoff, Decision, DecisionTable, hashed_tree
+from search.decide.decision import Cutoff, Decision, DecisionTable, Origin, hashed_tree
 from search.emit.c_text import comment, literal, symbol
 from search.emit.emission import emit_c, emit_h
 from search.errors import UserError
@@ -158,7 +158,7 @@ def test_hostile_text_in_a_decision_stays_a_comment(catalogue, tools, tmp_path):
     why = '*/ int main(void){} /* ??/\n "%n" {{7*7}} $(id)'
     decision = Decision(
         (DecisionTable(8, (Cutoff(None, native, why),)),),
-        {"library": why, "ranks": 8, "hosts": ["x"], "fingerprint": why},
+        Origin(why, 8, hosts=("x",), fingerprint=why, noise=why, dilation=why),
     )
     text = emit_c(decision, catalogue, TEMPLATES)
     (tmp_path / "alltoall.h").write_text(emit_h(TEMPLATES))

@@ -1,14 +1,17 @@
 """Variants that are wrong or hang are excluded, and the search goes on."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from search import toolchain
 from search.cli import options, workplace
+from search.cli.verbs import configure as verb
+from search.cluster.site import Site
 from search.errors import Interrupted
-from search.measure import visits
+from search.timeouts import Timeouts
 from search.toolchain import TEMPLATES
 
 from .conftest import ROOT
@@ -45,7 +48,7 @@ def broken(monkeypatch, tmp_path, tools):
     monkeypatch.setattr(options, "TEMPLATES", folder)
     monkeypatch.setattr(workplace, "TEMPLATES", folder)
     monkeypatch.setattr(toolchain, "TEMPLATES", folder)
-    monkeypatch.setattr(visits, "PATIENCE", 2.0)
+    monkeypatch.setattr(verb, "Site", partial(Site, timeouts=Timeouts(visit=2.0)))
     (tmp_path / "config.mk").write_text(
         f"MPICC = {tools.mpicc}\nMPIEXEC = {tools.mpiexec}\nCFLAGS = \n"
     )

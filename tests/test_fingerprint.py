@@ -14,7 +14,8 @@ from search.cluster.hosts import Cluster, Host
 from search.cluster.site import Site
 from search.cluster.topology_file import parse_conf
 from search.results.fingerprint import digest
-from search.results.journal import Journal, Record
+from search.results.journal import Journal
+from search.results.record import Record
 from search.results.samples import Sample
 from search.results.workload import Workload
 from search.toolchain import Toolchain

@@ -11,10 +11,12 @@ from search.errors import TooNoisy, summarised
 from search.measure.gates import Gates
 from search.measure.runner import MeasuringRunner
 from search.measure.visits import OutOfTime
-from search.results.journal import Disturbance, Journal, Record
+from search.results.journal import Journal
+from search.results.record import Disturbance, Record
 from search.results.samples import Sample
 from search.results.workload import Workload
 from search.strategy.request import Restart, Round
+from search.timeouts import USUAL, Timeouts
 
 HOSTS = ["n0", "n0", "n1"]
 
@@ -125,10 +127,10 @@ class FakeJob:
     def __init__(self, seen=(), seconds=0.01):
         self.seen, self.seconds, self.asked = list(seen), seconds, []
 
-    def choose_ranks(self, ranks, seconds):
+    def choose_ranks(self, ranks):
         self.asked.append(f"ranks {ranks}")
 
-    def ask(self, request, seconds):
+    def ask(self, request, seconds=None):
         self.asked.append(request)
         verb = request.split()[0]
         if verb == "verify":
@@ -156,6 +158,20 @@ class Watcher:
         self.said.append(text)
 
 
+class Clock:
+    now = 100.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+ALWAYS, NEVER = Timeouts(look=0.0, quiet=0.05), Timeouts(look=1e9)
+"""When it is looked whether anybody else is at work."""
+
+
 def run_rounds(tmp_path, job, variant, rounds, **options):
     """The numbers of the rounds that a strategy gets, the journal, and what was said."""
     journal, watcher, answers = Journal(tmp_path / "j", "f"), Watcher(), []
@@ -178,11 +194,12 @@ def run_rounds(tmp_path, job, variant, rounds, **options):
     return answers, journal, watcher.said, runner
 
 
-def test_disturbed_rounds_are_void_and_repeated(catalogue, tmp_path, monkeypatch):
-    monkeypatch.setattr("search.measure.runner.LOOK_SECONDS", 0.0)
+def test_disturbed_rounds_are_void_and_repeated(catalogue, tmp_path):
     hog = quiet(tasks1=3)
     job = FakeJob([quiet(), quiet(), hog, quiet()])
-    answers, journal, said, _ = run_rounds(tmp_path, job, catalogue.variant("native"), 3)
+    answers, journal, said, _ = run_rounds(
+        tmp_path, job, catalogue.variant("native"), 3, timeouts=ALWAYS
+    )
     assert [answer.number for answer in answers] == [0, 2, 3]
     assert answers[1].void == {1}
     (void,) = [record for record in journal.records if record.void]
@@ -206,13 +223,14 @@ def test_the_cluster_is_made_ready_for_each_block(catalogue, tmp_path):
 
 def test_rounds_since_the_last_look_are_void_too(catalogue, tmp_path, monkeypatch):
     """Nobody looks before the third round."""
-    monkeypatch.setattr("search.measure.runner.LOOK_SECONDS", 5.0)
+    clock = Clock()
+    monkeypatch.setattr("search.measure.runner.time", clock)
     native, hog = catalogue.variant("native"), quiet(tasks1=3)
 
     class Job(FakeJob):
-        def ask(self, request, seconds):
+        def ask(self, request, seconds=None):
             if sum(asked.startswith("time") for asked in self.asked) >= 3:
-                monkeypatch.setattr("search.measure.runner.LOOK_SECONDS", 0.0)
+                clock.now += USUAL.look + 1.0
             return super().ask(request, seconds)
 
     answers, *_ = run_rounds(tmp_path, Job([quiet(), hog]), native, 3)
@@ -220,9 +238,8 @@ def test_rounds_since_the_last_look_are_void_too(catalogue, tmp_path, monkeypatc
     assert answers[-1].number > max(answers[-1].void)
 
 
-def test_a_disturbance_is_seen_within_a_long_round(catalogue, tmp_path, monkeypatch):
+def test_a_disturbance_is_seen_within_a_long_round(catalogue, tmp_path):
     """It may be over before the round is."""
-    monkeypatch.setattr("search.measure.runner.LOOK_SECONDS", 0.0)
     variants = tuple(catalogue.variant(x) for x in ("native", "ring(sync=none)", "bruck(radix=2)"))
     journal, answers = Journal(tmp_path / "j", "f"), []
 
@@ -238,6 +255,7 @@ def test_a_disturbance_is_seen_within_a_long_round(catalogue, tmp_path, monkeypa
         Watcher(),
         lambda ranks, block: 1e-3,
         gates(),
+        timeouts=ALWAYS,
     )
     runner.run(search())
     assert answers[0].void == {0}
@@ -282,7 +300,7 @@ class Stalling(FakeJob):
         super().__init__()
         self.when, self.visits = when, -1
 
-    def ask(self, request, seconds):
+    def ask(self, request, seconds=None):
         answer = super().ask(request, seconds)
         if request.startswith("time"):
             self.visits += 1
@@ -291,32 +309,30 @@ class Stalling(FakeJob):
         return answer
 
 
-def test_an_outage_makes_only_its_own_round_void(catalogue, tmp_path, monkeypatch):
-    monkeypatch.setattr("search.measure.runner.LOOK_SECONDS", 1e9)
-    answers, _, said, _ = run_rounds(tmp_path, Stalling([3]), catalogue.variant("native"), 3)
+def test_an_outage_makes_only_its_own_round_void(catalogue, tmp_path):
+    answers, _, said, _ = run_rounds(
+        tmp_path, Stalling([3]), catalogue.variant("native"), 3, timeouts=NEVER
+    )
     assert [answer.number for answer in answers] == [0, 1, 3]
     assert answers[-1].void == {2}
     assert "stalled" in said[0]
 
 
-def test_what_stands_still_when_visited_again_was_no_outage(catalogue, tmp_path, monkeypatch):
-    monkeypatch.setattr("search.measure.runner.LOOK_SECONDS", 1e9)
+def test_what_stands_still_when_visited_again_was_no_outage(catalogue, tmp_path):
     native = catalogue.variant("native")
-    answers, journal, said, _ = run_rounds(tmp_path, Stalling([3, 4, 5]), native, 4)
+    answers, journal, said, _ = run_rounds(tmp_path, Stalling([3, 4, 5]), native, 4, timeouts=NEVER)
     assert [answer.number for answer in answers] == [0, 1, 2, 3]
     assert [answer.outcomes[native].seconds for answer in answers] == [0.01, 0.01, 1.5, 1.5]
     assert not said
     assert len(journal.records) == 4  # the visit that only looked is not kept
 
 
-def test_a_cluster_that_stays_noisy_is_refused(catalogue, tmp_path, monkeypatch):
-    monkeypatch.setattr("search.measure.runner.LOOK_SECONDS", 0.0)
-    monkeypatch.setattr("search.measure.runner.QUIET_PATIENCE", 0.05)
+def test_a_cluster_that_stays_noisy_is_refused(catalogue, tmp_path):
     native = catalogue.variant("native")
     with pytest.raises(TooNoisy, match="host n1.*--accept-noise"):
-        run_rounds(tmp_path, FakeJob([quiet(tasks1=3)] * 999999), native, 2)
+        run_rounds(tmp_path, FakeJob([quiet(tasks1=3)] * 999999), native, 2, timeouts=ALWAYS)
     answers, _, said, runner = run_rounds(
-        tmp_path, FakeJob([quiet(tasks1=3)] * 999), native, 2, accept_noise=True
+        tmp_path, FakeJob([quiet(tasks1=3)] * 999), native, 2, accept_noise=True, timeouts=ALWAYS
     )
     assert len(answers) == 2
     assert runner.noise
@@ -324,21 +340,12 @@ def test_a_cluster_that_stays_noisy_is_refused(catalogue, tmp_path, monkeypatch)
 
 
 def test_no_visit_begins_that_would_end_behind_the_deadline(catalogue, tmp_path, monkeypatch):
-    class Clock:
-        now = 100.0
-
-        def monotonic(self):
-            return self.now
-
-        def sleep(self, seconds):
-            self.now += seconds
-
     clock = Clock()
     for room in ("runner", "visits"):
         monkeypatch.setattr(f"search.measure.{room}.time", clock)
 
     class Slow(FakeJob):
-        def ask(self, request, seconds):
+        def ask(self, request, seconds=None):
             if request.startswith("time"):
                 clock.now += 0.2
             return super().ask(request, seconds)

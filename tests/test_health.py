@@ -6,7 +6,6 @@ import pytest
 
 from search.cli.configured import read_cluster, shrink, write_cluster
 from search.cli.settings import Settings
-from search.cluster import asking, health
 from search.cluster.backends.ssh import Ssh
 from search.cluster.health import Health
 from search.cluster.hosts import Cluster, Host
@@ -28,6 +27,7 @@ from search.measure.runner import TRIES, MeasuringRunner
 from search.results.journal import Journal
 from search.results.workload import Workload
 from search.strategy.request import Failure, Round
+from search.timeouts import USUAL, Timeouts
 from search.toolchain import Toolchain
 
 from .survival import LOCAL, build_directory
@@ -42,12 +42,7 @@ TOOLS = Toolchain("mpicc", "mpiexec", ())
 def watch(*silent):
     """Hosts of which some do not answer, the first time, the second time..."""
     answers = list(silent)
-    return Health(HOSTS, lambda: answers.pop(0) if answers else {})
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    monkeypatch.setattr(health, "ANSWER_PAUSE", 0.0)
+    return Health(HOSTS, lambda: answers.pop(0) if answers else {}, 0.0)
 
 
 def test_the_second_failure_of_a_host_is_one_too_many():
@@ -80,7 +75,7 @@ class Losing(FakeJob):
         super().__init__()
         self.times, self.host = times, host
 
-    def ask(self, request, seconds):
+    def ask(self, request, seconds=None):
         words = request.split()
         label = words[1] if len(words) > 1 else words[0]
         if self.times.get(label, 0) > 0:
@@ -139,7 +134,7 @@ def test_a_job_that_is_lost_whatever_runs_accuses_no_variant(tmp_path, catalogue
 
 def test_a_library_that_fails_is_tried_again_another_time(tmp_path, catalogue):
     class Wrong(FakeJob):
-        def ask(self, request, seconds):
+        def ask(self, request, seconds=None):
             answer = super().ask(request, seconds)
             return {"verdict": "wrong data"} if request.startswith("verify native") else answer
 
@@ -256,12 +251,11 @@ def fake_ssh(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("mood", SSH)
-def test_ssh_in_all_its_moods(fake_ssh, monkeypatch, mood):
+def test_ssh_in_all_its_moods(fake_ssh, mood):
     script, reason = SSH[mood]
     fake_ssh(script)
-    if mood == "hangs":
-        monkeypatch.setattr(asking, "REACH_SECONDS", 1.0)
-    ssh = Ssh(cluster_of("ssh", "n1", "n2"), TOOLS, Path(), print)
+    timeouts = Timeouts(host=1.0 if mood == "hangs" else USUAL.host)
+    ssh = Ssh(cluster_of("ssh", "n1", "n2"), TOOLS, Path(), print, timeouts)
     failures = ssh.ask("true")
     assert gone("sleep 7654")
     if reason is None:

@@ -4,7 +4,8 @@ import random
 import pytest
 
 from search.errors import UserError
-from search.results.journal import Journal, Record, any_journal
+from search.results.journal import Journal, any_journal
+from search.results.record import Record
 from search.results.samples import Sample
 from search.results.workload import Workload
 

@@ -13,7 +13,8 @@ from search.analysis.families import compare_families
 from search.decide.rows import decide, decide_table
 from search.model.expectation import foreseen_beside, read_foreseen
 from search.results.cell import Cell, cells_of, choose, linked
-from search.results.journal import Record, any_journal
+from search.results.journal import any_journal
+from search.results.record import Record
 from search.results.recorded import Recorded
 from search.results.samples import Sample
 from search.results.workload import Workload

@@ -10,12 +10,12 @@ import time
 
 import pytest
 
-from search.cluster import health
 from search.cluster.hosts import Cluster, Host
 from search.cluster.job import JobLost
 from search.cluster.site import Site
 from search.cluster.topology_file import parse_conf
 from search.errors import HostsFailed
+from search.timeouts import Timeouts
 
 from .survival import EMULATED, LOCAL, THREE, Tuning, build_directory, ends, failures, left
 from .test_configure import gone, search
@@ -119,15 +119,15 @@ def test_a_host_that_fails_twice_is_named_and_another_time_all_goes_on(tools, tm
     assert lines(place)[: len(kept)] == kept
 
 
-def test_a_host_whose_cable_is_out_is_named(tools, emulation, every_body, tmp_path, monkeypatch):
-    monkeypatch.setattr(health, "ANSWER_PAUSE", 0.5)
+def test_a_host_whose_cable_is_out_is_named(tools, emulation, every_body, tmp_path):
     place = build_directory(tmp_path / "out", tools)
     for name, text in every_body.items():
         (place / name).write_text(text)
     tools.compile_job(place / "alltoall.c", place / "measure")
     tree = parse_conf(THREE, "here")
     hosts = tuple(Host(name, 1) for name in tree.hosts)
-    with Site(Cluster("emulated", hosts, 3, tree, buffer=32768), tools, place) as site:
+    cluster = Cluster("emulated", hosts, 3, tree, buffer=32768)
+    with Site(cluster, tools, place, timeouts=Timeouts(cable=0.5)) as site:
         cable = site.backend.emulation.inside(["ip", "link", "set", "c1a"])
         job = site.start_job(place / "measure")
         subprocess.run([*cable, "down"], check=True)

@@ -223,7 +223,7 @@ def main(compilers):
     """Print the tables."""
     from search.catalogue.catalogue import Catalogue
     from search.cli.workplace import GENERIC
-    from search.decide.decision import read_decision
+    from search.decide.decision_file import read_decision
     from search.emit.emission import emit_c, emit_h
 
     catalogue = Catalogue(TEMPLATES / "alltoall")

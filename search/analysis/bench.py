@@ -31,6 +31,7 @@ from search.measure.visits import SETTLE_TIMEOUTS, SKEW_BARRIERS, Pace, usual_pa
 from search.results.launches import ratio_of, spread_of
 from search.results.samples import Interval, Sample, median_interval, sample_of
 from search.sizes import size_text
+from search.timeouts import USUAL
 
 TARGETS = ("library", "generated")
 LEAST_ROUNDS = 3
@@ -41,7 +42,6 @@ WARMUP_SECONDS = 0.05
 """Where a call takes longer, verifying it has warmed it up."""
 SHORT = 0.1
 """Seconds at the bandwidth bound of a block beyond which none is added between two tuned ones."""
-PATIENCE = 60.0
 COLD_CALLS = 3
 COLD_SECONDS = 1.1
 """Idle time after which TCP has forgotten its window."""
@@ -149,13 +149,13 @@ def run_bench(
     for launch in range(plan.launches):
         job = start_job()
         try:
-            job.choose_ranks(plan.ranks, PATIENCE)
-            skew = job.ask(f"clocks {SKEW_BARRIERS}", PATIENCE)["skew"]
+            job.choose_ranks(plan.ranks)
+            skew = job.ask(f"clocks {SKEW_BARRIERS}")["skew"]
             for number, one in enumerate(timed):
                 where = f", launch {launch + 1} of {plan.launches}" if plan.launches > 1 else ""
                 say(f"{number + 1} of {len(timed)}: {size_text(one.block)}{where}")
                 shuffle = random.Random(launch * len(timed) + number).shuffle
-                patience = PATIENCE + 100 * (limit(plan.ranks, one.block) or one.block * 1e-6)
+                patience = USUAL.of_visit(one.block, limit(plan.ranks, one.block))
                 one.launches.append(_time_block(job, one.block, plan, skew, shuffle, patience))
                 if plan.cold and launch == 0:
                     one.cold = _time_cold(job, one.block, patience)

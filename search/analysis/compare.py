@@ -17,7 +17,7 @@ from search.decide.rows import WINNERS_TO_CONFIRM, decide_table
 from search.errors import UserError
 from search.measure.replay import ReplayRunner
 from search.results.cell import Cell, cells_of
-from search.results.journal import Record
+from search.results.record import Record
 from search.strategy import STRATEGIES
 from search.strategy.confirming import confirming
 from search.strategy.request import EFFORTS, Cells, Expectation, Expects, Task

@@ -9,7 +9,7 @@ from rich.console import Console
 from search.catalogue.algorithm import Variant
 from search.catalogue.catalogue import Catalogue
 from search.results.cell import Cell, cells_of
-from search.results.journal import Record
+from search.results.record import Record
 from search.results.workload import Workload
 from search.sizes import size_text
 

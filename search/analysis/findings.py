@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from search.analysis.bench import geometric_mean, verdict
-from search.decide.decision import Decision, DecisionTable
+from search.decide.decision import Decision, DecisionTable, Origin
 from search.measure.probe import Machine
 from search.results.cell import Cell
-from search.results.journal import Record
+from search.results.record import Record
 from search.results.workload import Workload
 
 Limit = Callable[[int, int], "float | None"]
@@ -45,13 +45,13 @@ class Point:
 
 def circumstances(decision: Decision) -> str:
     """What a reader must know before the figures."""
-    tuned, lines = decision.tuned, []
-    if tuned.get("dilation"):
-        lines.append(f"The machine carried the emulated cluster at {tuned['dilation']}.")
-    if tuned.get("steal"):
-        lines.append(f"Others had {tuned['steal']:.0%} of the processors meanwhile.")
-    if tuned.get("noise"):
-        lines.append(f"Measured on a disturbed cluster, as accepted: {tuned['noise']}.")
+    tuned, lines = decision.tuned or Origin(), []
+    if tuned.dilation:
+        lines.append(f"The machine carried the emulated cluster at {tuned.dilation}.")
+    if tuned.steal:
+        lines.append(f"Others had {tuned.steal:.0%} of the processors meanwhile.")
+    if tuned.noise:
+        lines.append(f"Measured on a disturbed cluster, as accepted: {tuned.noise}.")
     return " ".join(lines)
 
 

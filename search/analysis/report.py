@@ -23,7 +23,7 @@ from search.analysis.report_pictures import NATIVE, OURS, ratios, retransmission
 from search.decide.decision import Cutoff, DecisionTable, Ratio
 from search.files import write_whole
 from search.measure.probe import Machine
-from search.results.journal import Record
+from search.results.record import Record
 from search.results.workload import Workload
 from search.sizes import size_text
 

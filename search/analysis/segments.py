@@ -26,7 +26,6 @@ from search.strategy.descent import BEYOND
 
 CALLS, MOST_CALLS, MESSAGES, BYTES = 3, 20, 64, 512 << 10
 """Calls of a visit: as many as send so many segments, or bytes, to each child."""
-PATIENCE = 120.0
 PAIR_BYTES, PAIR_CALLS = 1 << 16, 10
 SATURATED = 1.25
 """So many times longer all pairs at once take than one where the network saturates."""
@@ -101,7 +100,7 @@ def pipelines(job: Job, cell: Cell) -> list[Pipeline]:
     for tree, variants in trees.items() if chain else ():
         measured = medians(cell, variants)
         begin = time.monotonic()
-        job.choose_ranks(shape(tree, cell.ranks)[0] + 1, PATIENCE)
+        job.choose_ranks(shape(tree, cell.ranks)[0] + 1)
         times: dict[int, float] = {}
         for segment in sorted(variants, reverse=True):
             times[segment] = _time(job, chain[segment], cell.block, segment)
@@ -111,7 +110,7 @@ def pipelines(job: Job, cell: Cell) -> list[Pipeline]:
         found.append(
             Pipeline(tree, best, time.monotonic() - begin, measured[best] / min(measured.values()))
         )
-    job.choose_ranks(cell.ranks, PATIENCE)
+    job.choose_ranks(cell.ranks)
     return found
 
 
@@ -119,7 +118,7 @@ def _time(job: Job, variant: Variant, block: int, segment: int) -> float:
     """Seconds of a call: the more calls the fewer messages and bytes it has. EnvironmentFailure if
     it fails."""
     calls = min(MOST_CALLS, max(CALLS, min(MESSAGES * segment, BYTES) // block))
-    answer = job.ask(f"time {variant.label} {block} 1 {calls} barrier", PATIENCE)
+    answer = job.ask(f"time {variant.label} {block} 1 {calls} barrier")
     if "error" in answer:
         raise EnvironmentFailure(f"{variant.label}: {answer['error']}")
     return float(statistics.median(answer["seconds"]))
@@ -131,9 +130,7 @@ def is_saturated(job: Job, ranks: int) -> bool:
 
     def seconds(request: str) -> float:
         asked = f"{request} {PAIR_BYTES} {PAIR_CALLS}"
-        return statistics.median(
-            float(job.ask(asked, PATIENCE)["seconds"][0]) for _ in range(CALLS)
-        )
+        return statistics.median(float(job.ask(asked)["seconds"][0]) for _ in range(CALLS))
 
     return seconds("pairs") > SATURATED * seconds(f"exchange 0 {ranks // 2}")
 

@@ -20,7 +20,7 @@ from search.decide.decision import DecisionTable, Evidence
 from search.errors import summarised
 from search.measure.gates import Gates
 from search.measure.null_tests import NullTests, null_tests
-from search.measure.visits import LOOK_MILLISECONDS, PATIENCE, Pace
+from search.measure.visits import LOOK_MILLISECONDS, Pace
 from search.results.samples import Interval, score
 from search.sizes import size_text
 
@@ -86,7 +86,7 @@ def noise(cluster: Cluster, job: Job, gates: Gates, before: NullTests | None, al
         others = f"others have {tests.others:.0%} of the processors"
         found = [*tests.troubles(cluster.timeout), *([others] if tests.is_disturbed else [])]
     else:
-        found = gates.look(job.ask(f"quiet {LOOK_MILLISECONDS}", PATIENCE))
+        found = gates.look(job.ask(f"quiet {LOOK_MILLISECONDS}"))
     return summarised(found) if found else ""
 
 

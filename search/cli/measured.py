@@ -9,7 +9,8 @@ from search.measure.points import Points
 from search.measure.probe import read_machine
 from search.results.cell import cells_of
 from search.results.fingerprint import digest
-from search.results.journal import Journal, Record
+from search.results.journal import Journal
+from search.results.record import Record
 from search.strategy.request import Cells
 
 

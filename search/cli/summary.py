@@ -109,8 +109,8 @@ def summary(console: Console, cluster: Cluster, decision: Decision, tuned: Tuned
     console.print(table)
     for noise in tuned.noise[:1]:
         console.print(f"Measured on a disturbed cluster, as accepted: {noise}.", markup=False)
-    if decision.tuned.get("steal"):
-        console.print(f"Others had {decision.tuned['steal']:.0%} of the processors meanwhile.")
+    if decision.tuned and decision.tuned.steal:
+        console.print(f"Others had {decision.tuned.steal:.0%} of the processors meanwhile.")
     if not tuned.finished:
         console.print("The search did not come to its end: configure again goes on from here.")
         for line in tuned.uncertain:

@@ -39,8 +39,6 @@ from search.strategy.confirming import confirming
 from search.strategy.elimination import undecided
 from search.strategy.request import EFFORTS, Cells, Search, Task, expects_nothing
 
-CHOOSE_PATIENCE = 60.0
-
 
 @dataclass(frozen=True)
 class Tuned:
@@ -144,6 +142,7 @@ def make_runner(
         blame=site.health.blame,
         pace=site.pace,
         watch=watch if site.backend.on_this_machine else None,
+        timeouts=site.timeouts,
     )
 
 
@@ -205,7 +204,7 @@ def make_task(
     """What is searched on so many ranks: without rankings that change nothing there, and without
     what the settings leave out, unless ``everything`` is wanted."""
     cluster, settings = desk.configured()
-    job.choose_ranks(ranks, CHOOSE_PATIENCE)
+    job.choose_ranks(ranks)
     rankings = (None, *job.rankings)
 
     def differs(variant: Variant) -> bool:

@@ -13,7 +13,8 @@ from search.catalogue.collective import DEFAULT
 from search.cli.configured import read_cluster
 from search.cli.settings import Settings
 from search.cluster.hosts import Cluster
-from search.decide.decision import Decision, hashed_tree, read_decision
+from search.decide.decision import Decision, hashed_tree
+from search.decide.decision_file import read_decision
 from search.emit.emission import emit_c, emit_h
 from search.errors import UserError
 from search.files import write_whole

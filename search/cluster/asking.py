@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import IO
 
-REACH_SECONDS = 15.0
 MOST_AT_ONCE = 32
 
 
@@ -25,18 +24,18 @@ class Answer:
 
 
 def ask(
-    hosts: Iterable[str], reach: Callable[[str], Sequence[str]], command: str
+    hosts: Iterable[str], reach: Callable[[str], Sequence[str]], command: str, seconds: float
 ) -> dict[str, Answer]:
-    """Run shell words on all hosts that can be reached, in parallel; ``reach`` gives the words
-    before them, none for a host to which there is no way."""
+    """Run shell words on all hosts that can be reached, in parallel, for so long at the most;
+    ``reach`` gives the words before them, none for a host to which there is no way."""
     known = {host: reach(host) for host in hosts}
     reached = [host for host, words in known.items() if words]
     with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
-        answers = pool.map(lambda host: _answer([*known[host], command]), reached)
+        answers = pool.map(lambda host: _answer([*known[host], command], seconds), reached)
         return dict(zip(reached, answers))
 
 
-def _answer(argv: Sequence[str]) -> Answer:
+def _answer(argv: Sequence[str], seconds: float) -> Answer:
     """Run a command that is quick where all is well."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         # files, since a pipe could be held open by what ssh leaves behind
@@ -51,9 +50,9 @@ def _answer(argv: Sequence[str]) -> Answer:
         except OSError as error:
             return Answer("", f"cannot run {argv[0]}: {error.strerror}")
         try:
-            code = process.wait(REACH_SECONDS)
+            code = process.wait(seconds)
         except subprocess.TimeoutExpired:
-            return Answer("", f"no answer within {REACH_SECONDS:.0f} s")
+            return Answer("", f"no answer within {seconds:.0f} s")
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)

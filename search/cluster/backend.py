@@ -17,6 +17,7 @@ from search.cluster.hosts import Cluster, Host
 from search.cluster.inventory import TCP_SETTINGS, Inventory, fact
 from search.cluster.job import Job
 from search.cluster.topology import Topology
+from search.timeouts import USUAL, Timeouts
 from search.toolchain import Toolchain
 
 NETWORK_CARDS = Path("/sys/class/net")
@@ -59,11 +60,17 @@ class Backend(ABC):
     """whether a user, or a job, named its hosts"""
 
     def __init__(
-        self, cluster: Cluster, tools: Toolchain, build: Path, say: Callable[[str], None]
+        self,
+        cluster: Cluster,
+        tools: Toolchain,
+        build: Path,
+        say: Callable[[str], None],
+        timeouts: Timeouts = USUAL,
     ) -> None:
         """``build`` is the folder for files; ``say`` is told in one line what the user should know
         of how jobs are started."""
         self.cluster, self.tools, self.build, self.say = cluster, tools, build, say
+        self.timeouts = timeouts
 
     @classmethod
     @abstractmethod
@@ -107,6 +114,7 @@ class Backend(ABC):
             self.build / "job.log",
             lambda: self.sweep(program),
             self.why_over,
+            self.timeouts,
         )
 
     def why_over(self) -> str:
@@ -125,7 +133,7 @@ class Backend(ABC):
 
     def ask(self, command: str) -> dict[str, str]:
         """Run shell words on every host: why they failed, for each host where they did."""
-        answers = ask(self.cluster.ranks_on(), self.reach, command)
+        answers = ask(self.cluster.ranks_on(), self.reach, command, self.timeouts.host)
         return {host: answer.failure for host, answer in answers.items() if answer.failure}
 
     def query(self, command: str) -> dict[str, str]:

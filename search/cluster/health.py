@@ -10,18 +10,19 @@ from search.cluster.job import JobLost
 from search.errors import HostsFailed
 
 MOST_FAILURES = 2
-ANSWER_PAUSE = 5.0
-"""Seconds that a host which does not answer is given, for a cable that is put in again."""
 
 
 class Health:
     """Counts the failures of hosts. One that fails twice is given up: HostsFailed."""
 
-    def __init__(self, hosts: Sequence[str], silent: Callable[[], Mapping[str, str]]) -> None:
-        """``silent`` tells which of the hosts do not answer, and why."""
+    def __init__(
+        self, hosts: Sequence[str], silent: Callable[[], Mapping[str, str]], pause: float
+    ) -> None:
+        """``silent`` tells which of the hosts do not answer, and why; they are asked again after
+        ``pause`` seconds."""
         self._name_of = Names(hosts).of
         self._host = {self._name_of(host): host for host in hosts}
-        self._silent = silent
+        self._silent, self._pause = silent, pause
         self._failures: dict[str, list[str]] = {}
 
     def blame(self, losses: Iterable[JobLost]) -> None:
@@ -34,7 +35,7 @@ class Health:
 
     def check(self) -> None:
         """See that all hosts answer."""
-        for pause in (ANSWER_PAUSE, 0.0):
+        for pause in (self._pause, 0.0):
             silent = self._silent()
             if not silent:
                 return

@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from search.errors import EnvironmentFailure
+from search.timeouts import USUAL, Timeouts
 
 PREFIX = b"atall: "
-START_SECONDS = 50.0
-"""By which, and by little else, a time limit may be overrun."""
-STOP_SECONDS = 2.0
 
 
 ENDED_ON = (
@@ -66,13 +64,14 @@ class Job:
         log: Path,
         sweep: Callable[[], None] = lambda: None,
         why_over: Callable[[], str] = lambda: "",
+        timeouts: Timeouts = USUAL,
     ) -> None:
         """Start it; ``sweep`` kills what a lost job leaves on the hosts, stderr goes to ``log``;
         ``why_over`` knows more of an allocation that is over.
 
-        Raises JobLost if it does not introduce itself within START_SECONDS.
+        Raises JobLost if it does not introduce itself in time.
         """
-        self._sweep, self._why_over = sweep, why_over
+        self._sweep, self._why_over, self._timeouts = sweep, why_over, timeouts
         self._buffer = b""
         self._words = b""
         self._over = False
@@ -98,7 +97,7 @@ class Job:
         try:
             answer: dict[str, Any] = {}
             while "library" not in answer:
-                answer = self._answer(time.monotonic() + START_SECONDS)
+                answer = self._answer(time.monotonic() + timeouts.start)
         except JobLost as error:
             words = self._last_words()  # before those of a launcher that is killed
             self.kill()
@@ -114,12 +113,12 @@ class Job:
 
     def choose_grid(self, rows: int, columns: int) -> None:
         """Let the communicators that are chosen from here on be a process grid's."""
-        self.ask(f"grid {rows} {columns}", START_SECONDS)
+        self.ask(f"grid {rows} {columns}")
 
-    def choose_ranks(self, ranks: int, seconds: float) -> None:
+    def choose_ranks(self, ranks: int) -> None:
         """Let the first so many ranks be at work from here on; of a grid, all its communicators
         with so many."""
-        self._introduced(self.ask(f"ranks {ranks}", seconds))
+        self._introduced(self.ask(f"ranks {ranks}"))
 
     def _introduced(self, answer: Mapping[str, Any]) -> None:
         """What the ranks at work say of themselves."""
@@ -130,14 +129,16 @@ class Job:
         self.least_phases: int = answer.get("least", 0)
         """phases that are planned for these ranks, and that there must be; 0: not planned"""
 
-    def ask(self, request: str, seconds: float) -> dict[str, Any]:
-        """Send one request and return its answer; JobLost after ``seconds`` or if it ends."""
+    def ask(self, request: str, seconds: float | None = None) -> dict[str, Any]:
+        """Send one request and return its answer; JobLost if it ends, or after ``seconds``
+        (usually those of any answer)."""
+        seconds = self._timeouts.answer if seconds is None else seconds
         assert self._process.stdin
         try:
             self._process.stdin.write(request.encode("ascii") + b"\n")
             self._process.stdin.flush()
         except OSError:
-            seconds = min(seconds, STOP_SECONDS)  # it is gone: read its last words
+            seconds = min(seconds, self._timeouts.stop)  # it is gone: read its last words
         return self._answer(time.monotonic() + seconds)
 
     def _answer(self, deadline: float) -> dict[str, Any]:
@@ -188,12 +189,12 @@ class Job:
         return f" ({last[:MOST_QUOTED]!r})" if last else ""
 
     def close(self) -> None:
-        """Ask the job to end; kill it if it does not within STOP_SECONDS."""
+        """Ask the job to end; kill it if it does not."""
         if self._over:
             return
         try:
-            self.ask("quit", STOP_SECONDS)
-            self._process.wait(STOP_SECONDS)
+            self.ask("quit", self._timeouts.stop)
+            self._process.wait(self._timeouts.stop)
         except (EnvironmentFailure, subprocess.TimeoutExpired):
             self.kill()
         else:

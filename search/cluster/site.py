@@ -16,6 +16,7 @@ from search.cluster.inventory import Inventory, differences, take_inventory
 from search.cluster.job import Job, JobLost
 from search.errors import EnvironmentFailure
 from search.results.fingerprint import hash_of
+from search.timeouts import USUAL, Timeouts
 from search.toolchain import Toolchain, measured_sources
 
 TRIES = 2
@@ -37,14 +38,17 @@ class Site:
         tools: Toolchain,
         build: Path,
         say: Callable[[str], None] = lambda text: None,
+        timeouts: Timeouts = USUAL,
     ) -> None:
         """``say`` is told in one line what the user should know of how jobs are started."""
         self.cluster, self.tools, self.build, self._say = cluster, tools, build, say
-        self.backend = backend_of(cluster.backend)(cluster, tools, build, say)
+        self.timeouts = timeouts
+        self.backend = backend_of(cluster.backend)(cluster, tools, build, say, timeouts)
         self._stack = ExitStack()
         self._started = False
         self._inventory: Inventory = {}
-        self.health = Health(list(cluster.ranks_on()), lambda: self.backend.ask("true"))
+        hosts = list(cluster.ranks_on())
+        self.health = Health(hosts, lambda: self.backend.ask("true"), timeouts.cable)
 
     def __enter__(self) -> Site:
         self._stack.enter_context(self.backend)

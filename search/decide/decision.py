@@ -1,32 +1,17 @@
-"""Decisions: which variant serves blocks up to which size, and the file that holds them."""
+"""Decisions: which variant serves blocks up to which size, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-import tomli_w
+import msgspec
 
 from search.catalogue.algorithm import Variant
-from search.catalogue.catalogue import Catalogue
 from search.cluster.hostlist import name_hash
 from search.cluster.topology import MOST_CAPACITY, Topology, flatten
 from search.errors import UserError
-from search.files import write_whole
 from search.sizes import size_text
-from search.toml import load_toml
-
-SCHEMA = 1
-USUAL = (("launches", 1), ("dilation", 1))
-"""What is not written."""
-HEADER = """\
-# Which variant serves which block. Rows may be changed by hand: then run "make emit".
-# most = the largest block (bytes to each peer) of a row; the last row of a table has none.
-
-"""
-
 
 Ratio = tuple[float, float, float, float]
 """The median ratio of calls timed together, the ends of its interval, and the ratio of scores."""
@@ -36,8 +21,7 @@ TELLING = 1.05
 """Ratios of scores and of calls that differ by more than this: one of both meets time-outs."""
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Why a row has its variant: what was measured at a block (bytes to each peer).
 
     ``seconds`` is its score; ``native`` and ``ahead`` are the library's own and the runner-up over
@@ -178,12 +162,28 @@ def hashed_tree(topology: Topology) -> tuple[TreeNode, ...]:
     )
 
 
+class Origin(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Where a decision was tuned: with which library, on how many ranks of which hosts (by hash);
+    and what a reader of its figures must know: the interference that was accepted (``noise``), how
+    much slower time passed (``dilation``), the share of the processors that others had
+    (``steal``)."""
+
+    library: str = "?"
+    ranks: int = 0
+    grid: tuple[int, ...] = ()
+    hosts: tuple[str, ...] = ()
+    fingerprint: str = "?"
+    noise: str = ""
+    dilation: str = ""
+    steal: float = 0.0
+
+
 @dataclass(frozen=True)
 class Decision:
     """All tables of one file, nearest match first; the last one serves every communicator."""
 
     tables: tuple[DecisionTable, ...]
-    tuned: Mapping[str, Any] = field(default_factory=dict)
+    tuned: Origin | None = None
     tree: tuple[TreeNode, ...] = ()
     """the cluster's switch tree: parents first, hosts by hash"""
 
@@ -205,157 +205,6 @@ class Decision:
             raise UserError(
                 f"{source}: the last table serves every communicator: its rows must need nothing"
             )
-
-
-def read_decision(path: Path, catalogue: Catalogue) -> Decision:
-    """Read and check a decision file; UserError says what is wrong and where."""
-    content = load_toml(path)
-    if content.get("schema") != SCHEMA:
-        raise UserError(f"{path}: schema = {SCHEMA} is expected")
-    try:
-        tables = tuple(
-            DecisionTable(
-                _whole(table["ranks"], path),
-                tuple(
-                    Cutoff(
-                        _whole(row["most"], path) if "most" in row else None,
-                        catalogue.variant(str(row["variant"])),
-                        str(row.get("why", "")),
-                        _read_evidence(row["evidence"]) if "evidence" in row else None,
-                    )
-                    for row in table["row"]
-                ),
-            )
-            for table in content["table"]
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"{path}: each [[table]] has ranks and [[table.row]]s with variant and, "
-            f"but for the last, most ({error} is missing or wrong)"
-        ) from error
-    decision = Decision(tables, _read_tuned(content, path), _read_tree(content, path))
-    decision.check(str(path))
-    return decision
-
-
-def _read_tree(content: Mapping[str, Any], path: Path) -> tuple[TreeNode, ...]:
-    try:
-        return tuple(
-            TreeNode(int(node["parent"]), int(node["capacity"]), int(node.get("host", "0"), 16))
-            for node in content.get("tree", [])
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            f"{path}: each node of tree has parent, capacity and, a host, its hash"
-        ) from error
-
-
-_NUMBER, _WHOLE = (int, float), (int,)
-_Fields = Mapping[str, "tuple[tuple[type, ...], int | None]"]
-"""What each field holds, and how many of it in a list; 0: any number, None: one, in no list."""
-_EVIDENCE: _Fields = {
-    "block": (_WHOLE, None),
-    "seconds": (_NUMBER, None),
-    "native": (_NUMBER, 4),
-    "runner_up": ((str,), None),
-    "ahead": (_NUMBER, 4),
-    "calls": (_WHOLE, None),
-    "rounds": (_WHOLE, None),
-    "launches": (_WHOLE, None),
-    "disturbed": (_WHOLE, None),
-    "retransmissions": (_WHOLE, None),
-    "of_limit": (_NUMBER, None),
-    "modes": (_NUMBER, 2),
-    "on_ticks": ((bool,), None),
-    "undecided": ((str,), 0),
-    "predicted": (_NUMBER, None),
-    "fell": ((str,), None),
-    "dilation": (_WHOLE, None),
-}
-_TUNED: _Fields = {
-    "library": ((str,), None),
-    "ranks": (_WHOLE, None),
-    "grid": (_WHOLE, 2),
-    "hosts": ((str,), 0),
-    "fingerprint": ((str,), None),
-    "noise": ((str,), None),
-    "dilation": ((str,), None),
-    "steal": (_NUMBER, None),
-}
-
-
-def _checked(content: Mapping[str, Any], fields: _Fields) -> Mapping[str, Any]:
-    """The content; TypeError names the first field that is not what it should be."""
-    for key, value in content.items():
-        kinds, count = fields.get(key, ((), None))
-        items = value if isinstance(value, list) else [value]
-        is_right = isinstance(value, list) == (count is not None) and count in (None, 0, len(items))
-        if not is_right or any(type(item) not in kinds for item in items):
-            raise TypeError(key)
-    return content
-
-
-def _read_evidence(content: Mapping[str, Any]) -> Evidence:
-    """What ``_row`` wrote; TypeError if it is something else."""
-    values: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in _checked(content, _EVIDENCE).items()
-    }
-    return Evidence(**values)
-
-
-def _read_tuned(content: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
-    """What was tuned, if anything was."""
-    try:
-        return _checked(content.get("tuned", {}), _TUNED)
-    except (TypeError, AttributeError) as error:
-        raise UserError(
-            f"{path}: [tuned] has {', '.join(_TUNED)} ({error} is missing or wrong)"
-        ) from error
-
-
-def _whole(value: object, path: Path) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
-        raise UserError(f"{path}: {value!r} found where a whole number is expected")
-    return value
-
-
-def write_decision(path: Path, decision: Decision) -> None:
-    """Write a decision file that ``read_decision`` reads back."""
-    content = {
-        "schema": SCHEMA,
-        "tuned": dict(decision.tuned),
-        "tree": [_node(node) for node in decision.tree],
-        "table": [
-            {"ranks": table.ranks, "row": [_row(cutoff) for cutoff in table.cutoffs]}
-            for table in decision.tables
-        ],
-    }
-    write_whole(path, HEADER + tomli_w.dumps(content))
-
-
-def _node(node: TreeNode) -> dict[str, Any]:
-    host = {"host": f"{node.host:016x}"} if node.host else {}
-    return {"parent": node.parent, "capacity": node.capacity, **host}
-
-
-def _row(cutoff: Cutoff) -> dict[str, Any]:
-    row: dict[str, Any] = {} if cutoff.most is None else {"most": cutoff.most}
-    row["variant"] = cutoff.variant.label
-    if cutoff.said:
-        row["why"] = cutoff.said
-    if cutoff.evidence:
-        fields = vars(cutoff.evidence).items()
-        known = {k: v for k, v in fields if v not in (None, (), False) and (k, v) not in USUAL}
-        row["evidence"] = {key: _rounded(value) for key, value in known.items()}
-    return row
-
-
-def _rounded(value: Any) -> Any:
-    """Floats to what they can tell."""
-    if isinstance(value, tuple):
-        return [_rounded(item) for item in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def merge_equal(cutoffs: Sequence[Cutoff]) -> tuple[Cutoff, ...]:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Optional
 
+from msgspec import structs
+
 from search.catalogue.algorithm import Variant
 from search.cluster.topology import FULL_FRAME
 from search.decide.claim import indistinguishable, spread_in, winners_of
@@ -85,7 +87,7 @@ def decide_table(
     cutoffs = []
     for i, (cell, winner) in enumerate(zip(ordered, winners)):
         leader = leaders.get(cell.block)
-        evidence = replace(
+        evidence = structs.replace(
             weigh(cell, winner, native, spread, limit(ranks, cell.block)),
             predicted=(predicted or {}).get((ranks, cell.block, winner.label)),
             fell=leader.label if leader and _has_fallen(cell, leader, winner) else None,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from markupsafe import Markup
 
 from search.catalogue.parameter import Number
-from search.decide.decision import Cutoff, Decision
+from search.decide.decision import Cutoff, Decision, Origin
 from search.emit.c_text import comment, comment_text, literal, quoted, symbol
 
 LIBRARY_WORDS = 2
@@ -37,14 +37,14 @@ def _row(cutoff: Cutoff, numbers: Sequence[Number]) -> dict[str, Any]:
     }
 
 
-def of_grid(tuned: Mapping[str, Any]) -> str:
+def _of_grid(tuned: Origin) -> str:
     """That communicators of a process grid were tuned, if so."""
-    return " in a grid of {} x {}".format(*tuned["grid"]) if tuned.get("grid") else ""
+    return " in a grid of {} x {}".format(*tuned.grid) if tuned.grid else ""
 
 
-def _table_comment(ranks: int, last: bool, tuned: Mapping[str, Any]) -> Markup:
+def _table_comment(ranks: int, last: bool, tuned: Origin | None) -> Markup:
     measured = f"Measured on {ranks} ranks" if ranks else "Published cut-offs, not measured"
-    if ranks in tuned.get("grid", ()):
+    if tuned and ranks in tuned.grid:
         measured += " of each row or column of the grid, all at once"
     near = "the numbers of ranks nearest to it" if ranks else "those numbers of ranks"
     served = "any number of ranks" if last else f"{near} that all its rows serve"
@@ -75,10 +75,8 @@ def info_of(decision: Decision) -> list[str]:
     tuned = decision.tuned
     lines = ["not tuned: published cut-offs"]
     if tuned:
-        hosts = len(tuned.get("hosts", []))
-        on = f"{tuned.get('ranks', '?')} ranks{of_grid(tuned)} on {hosts} host(s)"
-        name, mark = tuned.get("library", "?"), tuned.get("fingerprint", "?")
-        lines = [f"tuned with {name}, {on}; fingerprint {mark}"]
+        on = f"{tuned.ranks} ranks{_of_grid(tuned)} on {len(tuned.hosts)} host(s)"
+        lines = [f"tuned with {tuned.library}, {on}; fingerprint {tuned.fingerprint}"]
     for table in decision.tables:
         lines.append(f"table for {table.ranks or 'all numbers of'} ranks:")
         for row in table.cutoffs:
@@ -89,19 +87,19 @@ def info_of(decision: Decision) -> list[str]:
 
 def head_of(decision: Decision) -> dict[str, Any]:
     """What the page says of the tuning."""
-    tuned, info = decision.tuned, info_of(decision)
-    library = str(tuned.get("library", ""))
+    tuned, info = decision.tuned or Origin(), info_of(decision)
+    words = tuned.library.split()[:LIBRARY_WORDS]
     return {
-        "tuned": bool(tuned),
-        "library": comment_text(library),
-        "library_words": Markup(", ").join(map(quoted, library.split()[:LIBRARY_WORDS])),
-        "ranks": int(tuned.get("ranks", 0)),
-        "grid": comment_text(of_grid(tuned)),
-        "hosts": len(tuned.get("hosts", [])),
-        "fingerprint": comment_text(str(tuned.get("fingerprint", ""))),
-        "noise": comment_text(str(tuned.get("noise", ""))),
-        "dilation": comment_text(str(tuned.get("dilation", ""))),
-        "steal": comment_text(f"{tuned['steal']:.0%}" if tuned.get("steal") else ""),
+        "tuned": decision.tuned is not None,
+        "library": comment_text(tuned.library),
+        "library_words": Markup(", ").join(map(quoted, words)),
+        "ranks": tuned.ranks,
+        "grid": comment_text(_of_grid(tuned)),
+        "hosts": len(tuned.hosts),
+        "fingerprint": comment_text(tuned.fingerprint),
+        "noise": comment_text(tuned.noise),
+        "dilation": comment_text(tuned.dilation),
+        "steal": comment_text(f"{tuned.steal:.0%}" if tuned.steal else ""),
         "info": [quoted(line) for line in info],
         "info_width": 1 + max(map(len, info)),
         "mark_length": len(MARK),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from search.cluster.backend import PROCESSORS, WIRES
-from search.results.journal import Disturbance
+from search.results.record import Disturbance
 from search.results.samples import Sample
 
 FOREIGN_SHARE = 0.02

@@ -21,6 +21,7 @@ from search.cluster.job import Job
 from search.cluster.topology import PAYLOAD_SHARE
 from search.cluster.watch import Watch
 from search.errors import EnvironmentFailure
+from search.timeouts import USUAL
 
 DIVISORS = (1, 2, 4, 8, 16)
 FLOW_SECONDS = 2.0
@@ -45,7 +46,6 @@ ALLTOALL_BYTES, LEAST_BYTES = 65536, 8192
 ALLTOALL_SECONDS = 1.0
 LEAST_CALLS, MOST_CALLS = 3, 20
 IDLE_SECONDS = 0.4
-PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def null_tests(cluster: Cluster, job: Job, label: str) -> NullTests:
         best = 0.0
         for _ in range(TRIES):
             with Watch() as watch:
-                answer = job.ask(request, PATIENCE)
+                answer = job.ask(request)
             watches.append(watch)
             seconds = max(answer["seconds"][0] - watch.stalled, 1e-6)
             best = max(best, min(1.0, size / rate / seconds / PAYLOAD_SHARE))
@@ -174,7 +174,8 @@ def _alltoall(cluster: Cluster, job: Job, label: str) -> tuple[float, Watch]:
     limit = _limit(cluster, block)
     calls = max(LEAST_CALLS, min(MOST_CALLS, round(ALLTOALL_SECONDS / limit)))
     with Watch() as watch:
-        answer = job.ask(f"time {label} {block} 1 {calls} barrier", PATIENCE * (1 + limit))
+        patience = USUAL.of_visit(block, calls * limit)
+        answer = job.ask(f"time {label} {block} 1 {calls} barrier", patience)
     if "error" in answer:
         raise EnvironmentFailure(f"{label} at {block} bytes: {answer['error']}")
     seconds = statistics.median(answer["seconds"])

@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from search.cluster.backends import backend_of, shares_processors
 from search.cluster.hosts import Cluster
@@ -21,7 +20,6 @@ from search.measure.null_tests import NullTests
 from search.measure.points import Points, changes
 from search.sizes import size_text
 
-PATIENCE = 60.0
 PINGPONGS = 50
 JUMP_PINGPONGS = ((4 << 10, 60), (1 << 62, 15))
 """Ping-pongs with messages up to each size, of which the fastest counts."""
@@ -61,11 +59,11 @@ def probe(
     """Measure; the parameters of models with so much ``effort``, or, None, not at all."""
     latency, p99 = 0.0, 0.0
     if cluster.ranks > 1:
-        job.ask(f"pingpong 0 {cluster.ranks - 1} 8 20", PATIENCE)
-        times = job.ask(f"pingpong 0 {cluster.ranks - 1} 8 {PINGPONGS}", PATIENCE)["seconds"]
+        job.ask(f"pingpong 0 {cluster.ranks - 1} 8 20")
+        times = job.ask(f"pingpong 0 {cluster.ranks - 1} 8 {PINGPONGS}")["seconds"]
         latency, p99 = statistics.median(times), sorted(times)[-1 - PINGPONGS // 100]
-    barrier = statistics.median(job.ask("barrier library 20", PATIENCE)["seconds"])
-    clocks = job.ask("clocks 20", PATIENCE)
+    barrier = statistics.median(job.ask("barrier library 20")["seconds"])
+    clocks = job.ask("clocks 20")
     jumps = _thresholds(cluster, job)
     machine = Machine(latency, p99, barrier, clocks["error"], clocks["skew"], jumps)
     say(
@@ -88,12 +86,9 @@ def probe(
 def _points(
     cluster: Cluster, job: Job, jumps: tuple[int, ...], say: Callable[[str], None], effort: str
 ) -> Points:
-    def ask(request: str) -> Mapping[str, Any]:
-        return job.ask(request, PATIENCE)
-
     busy = _busy_seconds if shares_processors(cluster) else None
     hosts = len(cluster.ranks_on())
-    points = measure_points(ask, cluster.ranks, jumps, hosts, cluster.slowest, busy, effort)
+    points = measure_points(job.ask, cluster.ranks, jumps, hosts, cluster.slowest, busy, effort)
     modes = [f"{point.mode} {size_text(point.bytes)}" for point in changes(points.sizes)]
     say(
         f"a message takes {points.alpha * 1e6:.0f} us and {points.beta * 1e9:.2f} ns a byte, both "
@@ -112,7 +107,7 @@ def _points(
 def rates_now(cluster: Cluster, job: Job) -> list[tuple[float, ...]]:
     """Bytes of payload a second from each rank to the next, one after the other, in several
     passes."""
-    return measure_rates(lambda words: job.ask(words, PATIENCE), cluster.ranks, cluster.slowest)
+    return measure_rates(job.ask, cluster.ranks, cluster.slowest)
 
 
 def wrong_speeds(cluster: Cluster, rates: Sequence[float]) -> list[str]:
@@ -162,7 +157,7 @@ def _thresholds(cluster: Cluster, job: Job) -> tuple[int, ...]:
     def one_way(size: int) -> float:
         count = next(count for most, count in JUMP_PINGPONGS if size <= most)
         request = f"pingpong 0 {cluster.ranks - 1} {size} {count}"
-        return float(min(job.ask(request, PATIENCE)["seconds"]))
+        return float(min(job.ask(request)["seconds"]))
 
     return find_jumps(one_way)
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable
 
 from search.catalogue.algorithm import Variant
-from search.results.journal import Record, rounds_of
+from search.results.record import Record, rounds_of
 from search.results.samples import Sample
 from search.results.workload import Workload
 from search.strategy.request import Answer, Failure, Outcome, Request, Round, Search

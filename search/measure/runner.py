@@ -15,18 +15,16 @@ from search.cluster.watch import Watch
 from search.errors import EnvironmentFailure, TooNoisy, summarised
 from search.measure.gates import Gates
 from search.measure.visits import OutOfTime, Pace, Visits, usual_pace
-from search.results.journal import Disturbance, Journal, Record
+from search.results.journal import Journal
+from search.results.record import Disturbance, Record
 from search.results.recorded import Recorded
 from search.results.samples import Sample
 from search.results.workload import Workload
 from search.strategy.request import Answer, Failure, Outcome, Restart, Round, Search
+from search.timeouts import USUAL, Timeouts
 
 TRIES = 3
 """Visits in a row that are lost before a variant is to blame for it: other things happen twice."""
-LOOK_SECONDS = 1.0
-"""So often, at the most, it is looked whether anybody else is at work."""
-QUIET_PATIENCE = 10.0
-QUIET_PAUSE = 0.5
 MOST_TROUBLES = 3
 """Times in a row that a round is disturbed before the cluster is refused."""
 
@@ -68,6 +66,7 @@ class MeasuringRunner:
         blame: Blame = blame_nobody,
         pace: Pace = usual_pace,
         watch: Watch | None = None,
+        timeouts: Timeouts = USUAL,
     ) -> None:
         """Of one collective. ``job`` runs already, ``start_job`` starts another when it is lost;
         ``limit`` gives the bandwidth bound of ranks and block in seconds; ``deadline`` is monotonic
@@ -77,7 +76,7 @@ class MeasuringRunner:
         self._collective, self._blame, self._idle_loss = collective, blame, False
         self._journal, self._watcher, self._gates = journal, watcher, gates
         self._limit, self._deadline, self._accept_noise = limit, deadline, accept_noise
-        self._random = random.Random(seed)
+        self._random, self._timeouts = random.Random(seed), timeouts
         self._recorded = Recorded(journal.records)
         samples = (record.sample for record in journal.records if record.sample)
         launch = 1 + max((sample.launch for sample in samples), default=-1)
@@ -92,6 +91,7 @@ class MeasuringRunner:
             launch,
             pace,
             watch,
+            timeouts,
         )
         self._times: dict[tuple[str, Workload], list[float]] = {}
         self._workload: Workload | None = None
@@ -164,7 +164,7 @@ class MeasuringRunner:
         for variant in order:
             outcomes[variant] = self._visit(variant, workload, number, wanted.confirms)
             self._since_look.add((workload, number))
-            if time.monotonic() - self._looked > LOOK_SECONDS:
+            if time.monotonic() - self._looked > self._timeouts.look:
                 seen = self._look(workload)
             if seen:
                 break
@@ -270,7 +270,7 @@ class MeasuringRunner:
 
     def _await_quiet(self, workload: Workload) -> None:
         """Wait until nobody else is at work; TooNoisy if that takes too long."""
-        end = time.monotonic() + QUIET_PATIENCE
+        end = time.monotonic() + self._timeouts.quiet
         troubles = self._look(workload)
         while troubles:
             if self._deadline is not None and time.monotonic() > self._deadline:
@@ -278,7 +278,7 @@ class MeasuringRunner:
             if time.monotonic() > end:
                 self._refuse(troubles)
             else:
-                time.sleep(QUIET_PAUSE)
+                time.sleep(self._timeouts.pause)
             troubles = self._look(workload)
 
     def _refuse(self, troubles: list[str]) -> None:

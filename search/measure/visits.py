@@ -14,14 +14,13 @@ from search.measure.scheme import isolated, looped
 from search.results.samples import TIMEOUT, sample_of
 from search.results.workload import Workload
 from search.strategy.request import Failure, Outcome
+from search.timeouts import USUAL, Timeouts
 
 WARMUP_CALLS = 3
 WARMUP_SECONDS = 0.1
 """Where a call takes longer, verifying it has warmed it up."""
 SETTLE_TIMEOUTS = 1.25
 """Time-outs of idleness after a call with one."""
-PATIENCE = 20.0
-"""Seconds beyond a hundred times the bandwidth bound after which a request has failed."""
 SKEW_BARRIERS = 20
 LOOK_MILLISECONDS = 5
 
@@ -55,6 +54,7 @@ class Visits:
         launch: int,
         pace: Pace = usual_pace,
         watch: Watch | None = None,
+        timeouts: Timeouts = USUAL,
     ) -> None:
         """``native`` is the label of the library's own; ``job`` runs already, ``start_job`` starts
         another; ``limit`` gives the bandwidth bound
@@ -66,7 +66,7 @@ class Visits:
         self._job: Job | None = job
         self._start_job, self._limit, self._deadline = start_job, limit, deadline
         self._timing, self.schemes, self.launch = timing, schemes, launch
-        self._pace, self._watch = pace, watch
+        self._pace, self._watch, self._timeouts = pace, watch, timeouts
         self._ranks = 0
         self._skew = 0.0
         self._prepared: set[tuple[str, Workload]] = set()
@@ -98,14 +98,14 @@ class Visits:
             self._job = self._start_job()
             self.launch += 1
         if self._ranks != ranks:
-            self._job.choose_ranks(ranks, PATIENCE)
+            self._job.choose_ranks(ranks)
             self._ranks = ranks
-            self._skew = self._job.ask(f"clocks {SKEW_BARRIERS}", PATIENCE)["skew"]
+            self._skew = self._job.ask(f"clocks {SKEW_BARRIERS}")["skew"]
         return self._job.ask(request, patience)
 
     def look(self, ranks: int) -> Mapping[str, Any]:
         """What the hosts see while all ranks are idle."""
-        return self._ask(ranks, f"quiet {LOOK_MILLISECONDS}", PATIENCE)
+        return self._ask(ranks, f"quiet {LOOK_MILLISECONDS}", self._timeouts.visit)
 
     def visit(self, variant: Variant, workload: Workload) -> Outcome:
         """Time a variant, which is verified and warmed up the first time; JobLost if that fails."""
@@ -148,7 +148,7 @@ class Visits:
     def _patience(self, workload: Workload) -> float:
         """Seconds after which a request has failed."""
         ranks, block = workload.ranks, workload.block
-        return PATIENCE + 100.0 * (self._limit(ranks, block) or block * 1e-6)
+        return self._timeouts.of_visit(block, self._limit(ranks, block))
 
     def _scheme(self, workload: Workload, patience: float) -> tuple[str, int]:
         """How calls of a cell are timed, and in how many a visit: the same for all variants."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from search.catalogue.algorithm import Variant
-from search.results.journal import Record, confirming_rounds, disturbed_rounds, rounds_of
 from search.results.launches import ratio_of
+from search.results.record import Record, confirming_rounds, disturbed_rounds, rounds_of
 from search.results.samples import (
     CONFIDENCE,
     Interval,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from search.results.journal import Record, confirming_rounds, rounds_of
+from search.results.record import Record, confirming_rounds, rounds_of
 from search.results.samples import Sample
 from search.results.workload import Workload
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from search.catalogue.catalogue import Catalogue
 from search.cli.summary import catalogue_page
 from search.cli.workplace import GENERIC
-from search.decide.decision import read_decision
+from search.decide.decision_file import read_decision
 from search.emit.emission import emit_c, emit_h
 from search.toolchain import TEMPLATES, read_toolchain
 from tests.dry_runs import build_dry_run, traces

@@ -14,7 +14,7 @@ from search.cli.summary import describe
 from search.cli.workplace import read_presets, sizes_of
 from search.cluster.site import Site
 from search.cluster.watch import TELLING_STEAL, processor_times
-from search.decide.decision import read_decision
+from search.decide.decision_file import read_decision
 from search.strategy.request import EFFORTS
 
 SECONDS = {"quick": 0.3, "normal": 0.8, "thorough": 4.0}

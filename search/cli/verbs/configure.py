@@ -20,7 +20,7 @@ from search.cli.workplace import build_job, emit_decision
 from search.cluster.backends import LAUNCHERS, backend_of
 from search.cluster.hosts import PLACEMENTS, Cluster
 from search.cluster.site import Site
-from search.decide.decision import read_decision
+from search.decide.decision_file import read_decision
 from search.errors import HostsFailed, Interrupted, UserError
 from search.strategy import DEFAULT, STRATEGIES
 from search.strategy.profile import read_profile
@@ -107,11 +107,11 @@ def keep_better(desk: Desk, cluster: Cluster, fresh: bool) -> None:
     place = desk.place
     if backend_of(cluster.backend).is_named or fresh or not place.decision.exists():
         return
-    hosts = read_decision(place.decision, desk.catalogue).tuned.get("hosts", [])
-    if len(hosts) > 1:
+    tuned = read_decision(place.decision, desk.catalogue).tuned
+    if tuned and len(tuned.hosts) > 1:
         raise UserError(
-            f"generated/alltoall.c is tuned for {len(hosts)} hosts, and no cluster is named: name "
-            "one (--hostfile, --emulate), or --fresh tunes for this machine alone"
+            f"generated/alltoall.c is tuned for {len(tuned.hosts)} hosts, and no cluster is named: "
+            "name one (--hostfile, --emulate), or --fresh tunes for this machine alone"
         )
 
 

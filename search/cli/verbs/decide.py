@@ -9,13 +9,14 @@ from search.cli.measured import read_cells
 from search.cli.tuning import Tuned
 from search.cli.workplace import read_identity, sizes_of
 from search.cluster.watch import TELLING_STEAL
-from search.decide.decision import Decision, hashed_tree, write_decision
+from search.decide.decision import Decision, Origin, hashed_tree
+from search.decide.decision_file import write_decision
 from search.decide.rows import decide
 from search.measure.null_tests import dilation_text
 from search.measure.probe import read_machine
 from search.model.expectation import read_predictions
 from search.results.fingerprint import digest
-from search.results.journal import usual_disturbance
+from search.results.record import usual_disturbance
 
 
 def run(desk: Desk, options: Namespace) -> None:
@@ -41,16 +42,16 @@ def make_decision(desk: Desk, tuned: Tuned | None = None) -> Decision:
             read_predictions(place.model),
             cluster.dilation > 1 or bool(tests and tests.is_disturbed),
         ),
-        {
-            "library": fields["library"],
-            "ranks": cluster.ranks,
-            **({"grid": [*cluster.grid]} if cluster.grid else {}),
-            "hosts": sorted(set(fields["hosts"])),
-            "fingerprint": digest(fields),
-            **({"noise": tuned.noise[0]} if tuned and tuned.noise else {}),
-            **({"dilation": dilation_text(cluster)} if cluster.dilation > 1 else {}),
-            **({"steal": disturbance.steal} if disturbance.steal >= TELLING_STEAL else {}),
-        },
+        Origin(
+            library=fields["library"],
+            ranks=cluster.ranks,
+            grid=cluster.grid,
+            hosts=tuple(sorted(set(fields["hosts"]))),
+            fingerprint=digest(fields),
+            noise=tuned.noise[0] if tuned and tuned.noise else "",
+            dilation=dilation_text(cluster) if cluster.dilation > 1 else "",
+            steal=disturbance.steal if disturbance.steal >= TELLING_STEAL else 0.0,
+        ),
         hashed_tree(cluster.topology),
     )
     decision.check(str(place.decision))

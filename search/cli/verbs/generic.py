@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from search.cli.desk import Desk
 from search.cli.workplace import PRESETS, USUAL_PRESET, emit_decision
-from search.decide.decision import read_decision, write_decision
+from search.decide.decision_file import read_decision, write_decision
 
 
 def add_options(parser: ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from search.analysis.findings import Findings, read_bench
 from search.cli.desk import Desk
 from search.cli.measured import read_cells
 from search.cli.summary import describe
-from search.decide.decision import read_decision
+from search.decide.decision_file import read_decision
 from search.measure.probe import read_machine
 
 

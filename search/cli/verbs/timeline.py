@@ -11,12 +11,11 @@ from search.cli.options import size
 from search.cli.summary import describe
 from search.cluster.job import JobLost
 from search.cluster.site import Site
-from search.decide.decision import read_decision
+from search.decide.decision_file import read_decision
 from search.errors import EnvironmentFailure, UserError
 from search.sizes import size_text
 
 RECORD_WARMUPS = 3
-RECORD_PATIENCE = 120.0
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -45,8 +44,8 @@ def draw_exchange(desk: Desk, site: Site, options: Namespace) -> None:
     job = desk.start_job(site, "record", "ATALL_RECORD")
     try:
         for _ in range(RECORD_WARMUPS):
-            job.ask(f"time {label} {block} 0 1 barrier", RECORD_PATIENCE)
-        answer = job.ask(f"record {label} {block}", RECORD_PATIENCE)
+            job.ask(f"time {label} {block} 0 1 barrier")
+        answer = job.ask(f"record {label} {block}")
     except JobLost as error:
         raise EnvironmentFailure(f"{label} at {block} bytes: {error}") from error
     finally:

@@ -17,7 +17,8 @@ from search.cluster.hosts import Cluster
 from search.cluster.job import Job
 from search.cluster.site import Site
 from search.decide.claim import spread_in
-from search.decide.decision import DecisionTable, Evidence, read_decision
+from search.decide.decision import DecisionTable, Evidence
+from search.decide.decision_file import read_decision
 from search.decide.rows import weigh
 from search.errors import Outdated, TooNoisy, UserError, summarised
 from search.measure.probe import Machine, rates_now, read_machine

@@ -15,6 +15,7 @@ from search.cluster.hydra import mpiexec_argv, write_hostfile
 from search.cluster.inventory import Inventory
 from search.cluster.topology_file import read_topology
 from search.errors import UserError
+from search.timeouts import USUAL, Timeouts
 from search.toolchain import Toolchain
 
 SMALLEST_BUFFER = 3000
@@ -31,9 +32,14 @@ class Emulated(Backend):
     watched = frozenset((WIRES,))
 
     def __init__(
-        self, cluster: Cluster, tools: Toolchain, build: Path, say: Callable[[str], None]
+        self,
+        cluster: Cluster,
+        tools: Toolchain,
+        build: Path,
+        say: Callable[[str], None],
+        timeouts: Timeouts = USUAL,
     ) -> None:
-        super().__init__(cluster, tools, build, say)
+        super().__init__(cluster, tools, build, say, timeouts)
         self.emulation = Emulation(cluster, build / "libblocking.so")
 
     @classmethod

@@ -15,6 +15,7 @@ from search.cluster.job import Job, JobLost
 from search.cluster.topology_file import topology_of
 from search.errors import EnvironmentFailure
 from search.files import write_whole
+from search.timeouts import USUAL, Timeouts
 from search.toolchain import Toolchain
 
 
@@ -24,9 +25,14 @@ class Srun(Backend):
     launcher = "srun"
 
     def __init__(
-        self, cluster: Cluster, tools: Toolchain, build: Path, say: Callable[[str], None]
+        self,
+        cluster: Cluster,
+        tools: Toolchain,
+        build: Path,
+        say: Callable[[str], None],
+        timeouts: Timeouts = USUAL,
     ) -> None:
-        super().__init__(cluster, tools, build, say)
+        super().__init__(cluster, tools, build, say, timeouts)
         self._connecting: dict[str, str] = {}
 
     @classmethod

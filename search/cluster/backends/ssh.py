@@ -53,5 +53,5 @@ class Ssh(Backend):
         return [*SSH, host]
 
     def query(self, command: str) -> dict[str, str]:
-        answers = ask(self.cluster.ranks_on(), self.reach, command)
+        answers = ask(self.cluster.ranks_on(), self.reach, command, self.timeouts.host)
         return {host: "" if answer.failure else answer.text for host, answer in answers.items()}
