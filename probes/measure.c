@@ -20,7 +20,7 @@
  *     barrier KIND CALLS                 {"seconds": [...]}: of the library, or ring, dissemination
  *                                        or tournament as bodies have them
  *     delayed FROM TO BYTES MICROSECONDS CALLS
- *                                        a receiver that comes late: see points.h
+ *                                        a receiver that comes late: see messages.h
  *     isends FROM TO BYTES CALLS         {"start": [...], "all": [s]}
  *     exchange FROM TO BYTES CALLS       {"seconds": [s]}: both ways at once, so often in a row
  *     neighbours BYTES CALLS             the same of all ranks, each with the next and the one
@@ -38,7 +38,7 @@
  * algorithms, where it can be forced.
  */
 #include "neighbours.h"
-#include "points.h"
+#include "messages.h"
 #include "quiet.h"
 #include "requests.h"
 

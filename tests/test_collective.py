@@ -29,8 +29,8 @@ from search.results.workload import Workload
 from search.strategy.request import Expectation
 from search.toolchain import PROBES, TEMPLATES
 
-from .test_expectation import points
-from .test_points import point
+from .test_expectation import network
+from .test_network import message
 
 HERE = Workload(8, 1024, "broadcast")
 SHAPES = ("flat", "chain", "binary", "binomial")
@@ -270,12 +270,12 @@ def test_a_collective_is_added_files(tools, tmp_path, monkeypatch):
 
 
 def times(**seconds):
-    """Points of two sizes between which everything is on a line."""
+    """Network of two sizes between which everything is on a line."""
     found = []
     for size, factor in ((0, 1.0), (1000, 2.0)):
         scaled = {k: Interval(*[factor * v] * 3) for k, v in seconds.items()}
-        found.append(replace(point(size, "immediate"), **scaled))
-    return replace(points(), sizes=tuple(found))
+        found.append(replace(message(size, "immediate"), **scaled))
+    return replace(network(), messages=tuple(found))
 
 
 def test_parameters_lie_on_the_line_between_sizes():

@@ -9,7 +9,7 @@ import pytest
 from search.catalogue.collective import Collective
 from search.errors import UserError
 from search.files import read_json
-from search.measure.points import Points
+from search.measure.network import Network
 from search.model.expectation import (
     MOST_BYTES,
     Expectations,
@@ -26,7 +26,7 @@ from search.strategy.promise import Promises
 from search.strategy.racing import FIRST, HOPELESS, Model, entrants
 from search.strategy.request import EFFORTS, Expectation, Task
 
-from .test_points import point
+from .test_network import message
 
 ALLTOALL = Collective("alltoall", "MPI_Alltoall")
 ONE = Interval(1e-5, 1e-5, 1e-5)
@@ -137,26 +137,26 @@ def none(mine):
     return Promises([], mine.sizes)
 
 
-def points() -> Points:
-    sizes = (point(1, "immediate"), point(65536, "delivered"))
-    return Points(sizes, {"library": ONE}, ONE, *[1e-6] * 8, (), (), (1e7,))
+def network() -> Network:
+    sizes = (message(1, "immediate"), message(65536, "delivered"))
+    return Network(sizes, {"library": ONE}, ONE, *[1e-6] * 8, (), (), (1e7,))
 
 
 def test_a_tuning_that_goes_on_expects_what_it_did(tmp_path):
-    path, other = tmp_path / "model.json", replace(points(), alpha=5.0)
-    assert start_model(path, "f", points(), []) == points()
-    assert start_model(path, "f", other, ["a record"]) == points()
+    path, other = tmp_path / "model.json", replace(network(), alpha=5.0)
+    assert start_model(path, "f", network(), []) == network()
+    assert start_model(path, "f", other, ["a record"]) == network()
     assert start_model(path, "g", other, ["a record"]) == other  # another cluster's
-    assert start_model(path, "g", points(), []) == points()  # begun anew
+    assert start_model(path, "g", network(), []) == network()  # begun anew
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"points": 7, "fingerprint": "f"}'])
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"network": 7, "fingerprint": "f"}'])
 def test_a_damaged_file_is_as_none(tmp_path, content):
     path = tmp_path / "model.json"
     path.write_text(content)
     assert read_predictions(path) == {}
-    assert start_model(path, "f", points(), ["a record"]) == points()
-    assert read_json(path, Kept).points == points()
+    assert start_model(path, "f", network(), ["a record"]) == network()
+    assert read_json(path, Kept).network == network()
 
 
 def test_what_was_expected_is_kept(tmp_path, few):
@@ -164,10 +164,10 @@ def test_what_was_expected_is_kept(tmp_path, few):
     model = Expectations(Simulator({"ring(sync=none)": (2e-3, 2e-3)}), 8, ALLTOALL)
     for variant in few:
         model.of(variant, 1024)
-    start_model(path, "f", points(), [])
+    start_model(path, "f", network(), [])
     keep(path, [model])
     assert read_predictions(path) == {(8, 1024, "ring(sync=none)"): 2e-3}
-    assert start_model(path, "f", replace(points(), alpha=5.0), ["a record"]) == points()
+    assert start_model(path, "f", replace(network(), alpha=5.0), ["a record"]) == network()
 
 
 def test_what_was_expected_stands_beside_a_journal(few, tmp_path):

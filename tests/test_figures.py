@@ -40,8 +40,8 @@ RESULT = Result("two-switches", {"cluster": "8 ranks", "library": "MPICH", "rows
 
 def test_one_sentence_tells_how_many_sizes_are_faster():
     assert headline_of(ROWS) == (
-        "Of 3 sizes 1 are faster than native, 1 equal, 1 slower for sure (64 KiB): 1.00 x in the "
-        "geometric mean, 0.50 x at the least (64 KiB); 2 launches."
+        "Of 3 sizes 1 are significantly faster than native, 1 slower (64 KiB), 1 equal: 1.00 x in "
+        "the geometric mean, 0.50 x at worst (64 KiB); 2 launches."
     )
 
 

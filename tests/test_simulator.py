@@ -11,14 +11,14 @@ from search.cluster.topology_file import parse_conf
 from search.decide.decision import hashed_tree
 from search.emit.emission import emit_c, emit_h
 from search.errors import EnvironmentFailure
-from search.measure.points import Copy
+from search.measure.network import Copy
 from search.model.simulator import Cost, Simulator, World, fitted, make_world
 from search.results.samples import Interval
 from search.toolchain import TEMPLATES
 
 from .conftest import ROOT
-from .test_expectation import ONE, points
-from .test_points import point
+from .test_expectation import ONE, network
+from .test_network import message
 
 RATE = 12.5e6
 FRAME = 90 + 24
@@ -126,9 +126,11 @@ def test_work_is_found_again_by_what_exchanges_take(program):
     for cost, mine in zip(costs, times):
         one_way, alone, among = (Interval(s, s, s) for s in mine)
         known = {"one_way": one_way, "all_at_once": alone, "all_with_all": among}
-        sizes.append(replace(point(cost.bytes, "immediate"), **known))
+        sizes.append(replace(message(cost.bytes, "immediate"), **known))
     wrong = tuple(replace(cost, receive=3e-6, latency=0.0) for cost in costs)
-    found = fitted(program, replace(there, costs=wrong, wake=0.0), replace(points(), sizes=sizes))
+    found = fitted(
+        program, replace(there, costs=wrong, wake=0.0), replace(network(), messages=sizes)
+    )
     for mine, others in zip(taken(found), times):
         assert mine == pytest.approx(others, rel=0.1)
     assert found.wake == pytest.approx(8e-6, rel=0.5)
@@ -261,7 +263,7 @@ def test_hosts_are_found_in_the_tree_by_their_short_names():
     is what the host was seen to send."""
     tree = parse_conf("SwitchName=s0 Nodes=a,b Switches=s1\nSwitchName=s1 Nodes=c", "here")
     cluster = Cluster("ssh", tuple(Host(f"{h}.site", 2) for h in "abc"), 6, tree)
-    seen = replace(points(), rates=(1e7, 2e7, 3e7, 1e7, 4e7, 1e7), copies=(Copy(1, ONE, ONE),))
+    seen = replace(network(), rates=(1e7, 2e7, 3e7, 1e7, 4e7, 1e7), copies=(Copy(1, ONE, ONE),))
     made = make_world(cluster, seen)
     homes = [place for place, _ in made.ranks]
     assert homes[0::2] == homes[1::2] and len(set(homes)) == 3

@@ -303,10 +303,10 @@ def headline_of(rows: Sequence[Mapping[str, Any]]) -> str:
     launches = len(rows[0]["launches"])
     slower = ", ".join(size_text(r["block"]) for r, v in zip(rows, verdicts) if v == "slower")
     return (
-        f"Of {len(rows)} sizes {count['faster']} are faster than native, {count['equal']} equal, "
-        f"{count['slower']} slower for sure{f' ({slower})' if slower else ''}: "
+        f"Of {len(rows)} sizes {count['faster']} are significantly faster than native, "
+        f"{count['slower']} slower{f' ({slower})' if slower else ''}, {count['equal']} equal: "
         f"{geometric_mean([row['ratio'] for row in rows]):.2f} x in the geometric mean, "
-        f"{least['ratio']:.2f} x at the least ({size_text(least['block'])}); "
+        f"{least['ratio']:.2f} x at worst ({size_text(least['block'])}); "
         f"{launches} launch{'es' * (launches > 1)}."
     )
 

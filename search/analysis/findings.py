@@ -111,8 +111,8 @@ def headline(table: DecisionTable, points: Sequence[Point], source: str) -> str:
     return (
         f"On {ranks_text(table)} the library's own MPI_Alltoall takes "
         f"{geometric_mean(ratios):.2f} times as long, in the geometric mean of {len(ratios)} sizes "
-        f"({source}), {min(ratios):.2f} times at the least: {count['faster']} sizes "
-        f"are faster, {count['equal']} equal, {count['slower']} slower for sure.{bound}"
+        f"({source}), {min(ratios):.2f} times at worst: {count['faster']} sizes "
+        f"are significantly faster, {count['slower']} slower, {count['equal']} equal.{bound}"
     )
 
 

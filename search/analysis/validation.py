@@ -135,6 +135,6 @@ def show(console: Console, title: str, rows: Sequence[Agreement]) -> None:
     worse = sum(row.loss > EQUAL and row.is_known for row in rows)
     console.print(
         f"among the first three: the very best at {sum(row.place <= FIRST for row in rows)} of "
-        f"{len(rows)} blocks, one within {EQUAL - 1:.0%} of it at {equal}, none that is for sure "
-        f"at {worse}; tau {statistics.mean(row.tau for row in rows):.2f}"
+        f"{len(rows)} blocks, one within {EQUAL - 1:.0%} of it at {equal}, significantly worse "
+        f"ones only at {worse}; tau {statistics.mean(row.tau for row in rows):.2f}"
     )

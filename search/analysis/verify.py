@@ -32,7 +32,7 @@ SECONDS = 16.0
 LAUNCHES = 2
 RUNNER_UP = "runner-up"
 BETTER = 1.05
-"""So many times faster, for sure, must a rival be to make a row wrong."""
+"""So many times faster, significantly, must a rival be to make a row wrong."""
 OTHER = 1.3
 """By so much a call may take longer, or less, than it did: beyond that the network is another."""
 OTHER_RATE = 1.33

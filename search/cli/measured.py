@@ -5,7 +5,7 @@ from __future__ import annotations
 from search.cli.desk import Desk
 from search.cli.workplace import read_identity
 from search.errors import UserError
-from search.measure.points import Points
+from search.measure.network import Network
 from search.measure.probe import read_machine
 from search.results.cell import cells_of
 from search.results.fingerprint import digest
@@ -19,12 +19,12 @@ def read_journal(desk: Desk) -> Journal:
     return Journal(desk.place.journal, digest(read_identity(desk.place)))
 
 
-def read_points(desk: Desk) -> Points:
+def read_network(desk: Desk) -> Network:
     """The model's parameters from the last probe; UserError if there are none."""
     machine = read_machine(desk.place.machine)
-    if desk.configured()[0].grid or not (machine and machine.points):
+    if desk.configured()[0].grid or not (machine and machine.network):
         raise UserError("no model: 'make probe' measures its parameters, not of a grid")
-    return machine.points
+    return machine.network
 
 
 def read_cells(desk: Desk) -> tuple[list[Record], Cells]:

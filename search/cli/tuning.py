@@ -180,10 +180,10 @@ def models_of(
     without it."""
     machine = read_machine(place.machine)
     found: dict[int, Expectations] = {}
-    if not site.cluster.grid and machine and machine.points:
-        points = start_model(place.model, journal.fingerprint, machine.points, journal.records)
+    if not site.cluster.grid and machine and machine.network:
+        network = start_model(place.model, journal.fingerprint, machine.network, journal.records)
         try:
-            start = build_simulator(place, site.cluster, site.tools, points)
+            start = build_simulator(place, site.cluster, site.tools, network)
             for ranks in wanted:
                 if ranks > 1:
                     found[ranks] = Expectations(start(ranks), ranks, collective)

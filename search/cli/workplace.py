@@ -18,7 +18,7 @@ from search.decide.decision_file import read_decision
 from search.emit.emission import emit_c, emit_h
 from search.errors import UserError
 from search.files import write_whole
-from search.measure.points import Points
+from search.measure.network import Network
 from search.measure.probe import read_machine
 from search.model.simulator import Simulator, calibrated
 from search.toolchain import SOURCE, TEMPLATES, Toolchain
@@ -79,13 +79,13 @@ def emit_decision(place: Workplace, catalogue: Catalogue) -> None:
 
 
 def build_simulator(
-    place: Workplace, cluster: Cluster, tools: Toolchain, points: Points
+    place: Workplace, cluster: Cluster, tools: Toolchain, network: Network
 ) -> Callable[[int], Simulator]:
     """Build the schedule model; what starts it for the first so many ranks, adjusted to what the
     probe saw."""
     program = place.build / "simulate"
     tools.compile_simulator(place.build / "catalogue.c", program)
-    world = calibrated(program, cluster, points)
+    world = calibrated(program, cluster, network)
     return lambda ranks: Simulator(program, replace(world, ranks=world.ranks[:ranks]))
 
 

@@ -1,14 +1,17 @@
-"""Measures what single messages cost (points.py), by requests to the measuring job."""
+"""Measures what single messages cost (network.py), by requests to the measuring job."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from search.cluster.topology import FULL_FRAME
-from search.measure.points import Burst, Copy, Point, Points
+from search.measure.network import Burst, Copy, MessageTimes, Network
 from search.results.samples import Interval, median_interval
 
 Ask = Callable[[str], Mapping[str, Any]]
@@ -61,7 +64,7 @@ LEAST_OF_RATE, MOST_OF_RATE = 1 << 16, 1 << 24
 """Bytes of a message that shows a rate."""
 
 
-def measure_points(
+def measure_network(
     ask: Ask,
     ranks: int,
     thresholds: Sequence[int],
@@ -69,14 +72,14 @@ def measure_points(
     slowest: float | None,
     busy: Busy | None = None,
     effort: str = "normal",
-) -> Points:
+) -> Network:
     """Measure between rank 0 and the last, and all together.
 
     ``thresholds`` are largest messages before the library changes its protocol; ``slowest`` is the
     slowest cable in Mbit/s, if known; ``busy`` is there where hosts share processors.
     """
     sizes = sorted({*SIZES, *thresholds, *(size + 1 for size in thresholds)})
-    passes: list[list[Point]] = []
+    passes: list[list[MessageTimes]] = []
     for _ in range(PASSES[effort]):
         passes.append([])
         for size in sizes:
@@ -84,17 +87,17 @@ def measure_points(
                 before = passes[-1][-1]
                 if before.one_way.median * size / before.bytes > LONGEST:
                     break
-            passes[-1].append(_point(ask, ranks, size, busy))
-    points = _with_changes(ask, ranks, agreed([quietest(same) for same in zip(*passes)]), busy)
-    alpha, beta = line([(p.bytes, p.one_way.median) for p in points])
-    alpha_uni, beta_uni = line([(p.bytes, p.both_ways.median) for p in points])
-    start_send, copy_send = line([(p.bytes, p.o_s.median) for p in points])
-    start_receive, copy_receive = line([(p.bytes, p.o_r.median) for p in points])
+            passes[-1].append(_message(ask, ranks, size, busy))
+    messages = _with_changes(ask, ranks, agreed([quietest(same) for same in zip(*passes)]), busy)
+    alpha, beta = line([(p.bytes, p.one_way.median) for p in messages])
+    alpha_uni, beta_uni = line([(p.bytes, p.both_ways.median) for p in messages])
+    start_send, copy_send = line([(p.bytes, p.o_s.median) for p in messages])
+    start_receive, copy_receive = line([(p.bytes, p.o_r.median) for p in messages])
     kinds = ("library", "ring", "dissemination", "tournament")
-    return Points(
-        tuple(points),
+    return Network(
+        tuple(messages),
         {k: median_interval(ask(f"barrier {k} {CALLS}")["seconds"]) for k in kinds},
-        points[0].one_way,
+        messages[0].one_way,
         alpha,
         beta,
         alpha_uni,
@@ -120,26 +123,24 @@ def measure_rates(ask: Ask, ranks: int, slowest: float | None) -> list[tuple[flo
     return [tuple(size / seconds for seconds in each) for each in passes]
 
 
-def line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
+def line(times: Sequence[tuple[int, float]]) -> tuple[float, float]:
     """Start-up and slope of the line through times by bytes; relative errors count."""
-    weights = [1 / time**2 for _, time in points]
-    total = sum(weights)
-    x = sum(w * size for w, (size, _) in zip(weights, points)) / total
-    y = sum(w * time for w, (_, time) in zip(weights, points)) / total
-    above = sum(w * (size - x) * (time - y) for w, (size, time) in zip(weights, points))
-    below = sum(w * (size - x) ** 2 for w, (size, _) in zip(weights, points))
-    slope = max(0.0, above / below) if below else 0.0
-    return max(0.0, y - slope * x), slope
+    size, seconds = np.array(times, dtype=float).T
+    mean = partial(np.average, weights=seconds**-2)
+    x, y = mean(size), mean(seconds)
+    spread = mean((size - x) ** 2)
+    slope = max(0.0, mean((size - x) * (seconds - y)) / spread) if spread else 0.0
+    return float(max(0.0, y - slope * x)), float(slope)
 
 
-def quietest(points: Sequence[Point]) -> Point:
+def quietest(messages: Sequence[MessageTimes]) -> MessageTimes:
     """One size, measured several times: of each time the smallest, since disturbances only add to
     it, and of modes the one that was seen most often."""
-    modes = [point.mode for point in points]
-    usual = max(points, key=lambda point: modes.count(point.mode))
+    modes = [message.mode for message in messages]
+    usual = max(messages, key=lambda message: modes.count(message.mode))
 
     def least(name: str) -> Interval:
-        times: list[Interval] = [getattr(point, name) for point in points]
+        times: list[Interval] = [getattr(message, name) for message in messages]
         return min(times, key=lambda time: time.median)
 
     return replace(
@@ -152,11 +153,11 @@ def quietest(points: Sequence[Point]) -> Point:
         all_at_once=least("all_at_once"),
         all_with_all=least("all_with_all"),
         each=least("each"),
-        work=min(point.work for point in points),
+        work=min(message.work for message in messages),
     )
 
 
-def _point(ask: Ask, ranks: int, size: int, busy: Busy | None) -> Point:
+def _message(ask: Ask, ranks: int, size: int, busy: Busy | None) -> MessageTimes:
     pair = f"0 {ranks - 1} {size}"
     ask(f"pingpong {pair} 5")
     one_way = median_interval(ask(f"pingpong {pair} {CALLS}")["seconds"])
@@ -165,7 +166,7 @@ def _point(ask: Ask, ranks: int, size: int, busy: Busy | None) -> Point:
     both = [ask(f"exchange {pair} {row}")["seconds"][0] for _ in range(RUNS)]
     every = [ask(f"neighbours {size} {row}")["seconds"][0] for _ in range(RUNS)]
     starts, each = _train(ask, pair, one_way.median)
-    return Point(
+    return MessageTimes(
         size,
         one_way,
         receive,
@@ -203,20 +204,22 @@ def _work(ask: Ask, ranks: int, size: int, seconds: float, busy: Busy) -> float:
     return (busy() - before) / (calls * ranks)
 
 
-def _with_changes(ask: Ask, ranks: int, points: Sequence[Point], busy: Busy | None) -> list[Point]:
+def _with_changes(
+    ask: Ask, ranks: int, messages: Sequence[MessageTimes], busy: Busy | None
+) -> list[MessageTimes]:
     """The same, with the sizes on both sides of each change of mode."""
-    found = [points[0]]
-    for point in points[1:]:
-        low, high = found[-1].bytes, point.bytes
-        while found[-1].mode != point.mode and high - low > 1:
+    found = [messages[0]]
+    for message in messages[1:]:
+        low, high = found[-1].bytes, message.bytes
+        while found[-1].mode != message.mode and high - low > 1:
             middle = (low + high) // 2
-            mode = _late(ask, f"0 {ranks - 1} {middle}", point.one_way.median)[2]
+            mode = _late(ask, f"0 {ranks - 1} {middle}", message.one_way.median)[2]
             low, high = (middle, high) if mode == found[-1].mode else (low, middle)
-        if found[-1].mode != point.mode and low > found[-1].bytes:
-            found.append(replace(_point(ask, ranks, low, busy), mode=found[-1].mode))
-        if found[-1].mode != point.mode and high < point.bytes:
-            found.append(replace(_point(ask, ranks, high, busy), mode=point.mode))
-        found.append(point)
+        if found[-1].mode != message.mode and low > found[-1].bytes:
+            found.append(replace(_message(ask, ranks, low, busy), mode=found[-1].mode))
+        if found[-1].mode != message.mode and high < message.bytes:
+            found.append(replace(_message(ask, ranks, high, busy), mode=message.mode))
+        found.append(message)
     return found
 
 
@@ -241,10 +244,10 @@ def mode_of(one_way: float, receive: float, start: float, end: float, delay: flo
     return "rendezvous" if is_long and receive > WAITED * one_way else "delivered"
 
 
-def agreed(points: Sequence[Point]) -> list[Point]:
+def agreed(messages: Sequence[MessageTimes]) -> list[MessageTimes]:
     """The same; but a size that differs from both of its neighbours, which agree, was a disturbed
     one, and short messages that cannot tell are as the long ones above them."""
-    found = list(points)
+    found = list(messages)
     for i in range(1, len(found) - 1):
         before, after = found[i - 1].mode, found[i + 1].mode
         if before == after != found[i].mode:

@@ -15,9 +15,9 @@ from search.cluster.topology import PAYLOAD_SHARE
 from search.cluster.watch import processor_times
 from search.errors import summarised
 from search.files import read_json_if_whole, write_json
-from search.measure.messages import BURST_BYTES, measure_points, measure_rates
+from search.measure.messages import BURST_BYTES, measure_network, measure_rates
+from search.measure.network import Network, changes
 from search.measure.null_tests import NullTests
-from search.measure.points import Points, changes
 from search.sizes import size_text
 
 PINGPONGS = 50
@@ -39,7 +39,7 @@ class Machine:
     ``clock_error`` is how far global clocks are apart, ``skew`` how far ranks are when they leave a
     barrier; ``thresholds`` are the largest messages, in bytes, before a jump in their time.
     ``null_tests`` are those of an emulated cluster of several hosts, on which time passes
-    ``dilation`` times slower. ``points`` is None where there is one rank, or no time for them.
+    ``dilation`` times slower. ``network`` is None where there is one rank, or no time for them.
     """
 
     latency: float
@@ -50,7 +50,7 @@ class Machine:
     thresholds: tuple[int, ...] = ()
     null_tests: NullTests | None = None
     dilation: int = 1
-    points: Points | None = None
+    network: Network | None = None
 
 
 def probe(
@@ -79,29 +79,29 @@ def probe(
         say(f"contention-free in {job.phases} phases, {share}")
     machine = replace(machine, dilation=cluster.dilation)
     if cluster.ranks > 1 and effort:
-        machine = replace(machine, points=_points(cluster, job, jumps, say, effort))
+        machine = replace(machine, network=_network(cluster, job, jumps, say, effort))
     return machine
 
 
-def _points(
+def _network(
     cluster: Cluster, job: Job, jumps: tuple[int, ...], say: Callable[[str], None], effort: str
-) -> Points:
+) -> Network:
     busy = _busy_seconds if shares_processors(cluster) else None
     hosts = len(cluster.ranks_on())
-    points = measure_points(job.ask, cluster.ranks, jumps, hosts, cluster.slowest, busy, effort)
-    modes = [f"{point.mode} {size_text(point.bytes)}" for point in changes(points.sizes)]
+    network = measure_network(job.ask, cluster.ranks, jumps, hosts, cluster.slowest, busy, effort)
+    modes = [f"{message.mode} {size_text(message.bytes)}" for message in changes(network.messages)]
     say(
-        f"a message takes {points.alpha * 1e6:.0f} us and {points.beta * 1e9:.2f} ns a byte, both "
-        f"ways at once {points.alpha_uni * 1e6:.0f} us and {points.beta_uni * 1e9:.2f} ns; sends "
-        f"are {', '.join(modes)}"
+        f"a message takes {network.alpha * 1e6:.0f} us and {network.beta * 1e9:.2f} ns a byte, "
+        f"both ways at once {network.alpha_uni * 1e6:.0f} us and {network.beta_uni * 1e9:.2f} ns; "
+        f"sends are {', '.join(modes)}"
     )
-    for trouble in wrong_speeds(cluster, points.rates):
+    for trouble in wrong_speeds(cluster, network.rates):
         say(trouble)
-    for size in BURST_BYTES if points.bursts else ():
-        senders = points.quiet_senders(size)
+    for size in BURST_BYTES if network.bursts else ():
+        senders = network.quiet_senders(size)
         many = f"{senders} rank{'s' * (senders != 1)}" if senders >= 0 else "all ranks"
         say(f"{many} can send {size_text(size)} to one at once without a loss")
-    return points
+    return network
 
 
 def rates_now(cluster: Cluster, job: Job) -> list[tuple[float, ...]]:

@@ -10,7 +10,7 @@ from search.catalogue.algorithm import Variant
 from search.catalogue.collective import Collective
 from search.errors import EnvironmentFailure, UserError
 from search.files import read_json, read_json_if_whole, write_json
-from search.measure.points import Points
+from search.measure.network import Network
 from search.model.simulator import Simulator
 from search.results.samples import score
 from search.strategy.request import Expectation, Expects
@@ -86,7 +86,7 @@ class Kept:
     expected, by ranks, block and label."""
 
     fingerprint: str
-    points: Points
+    network: Network
     predicted: tuple[tuple[int, int, str, float], ...] = ()
 
 
@@ -125,14 +125,16 @@ def read_foreseen(path: Path) -> Expects | None:
     return lambda variant, block: found.get((block, variant.label))
 
 
-def start_model(path: Path, fingerprint: str, points: Points, recorded: Sequence[object]) -> Points:
+def start_model(
+    path: Path, fingerprint: str, network: Network, recorded: Sequence[object]
+) -> Network:
     """The parameters of a tuning's model, kept in a file. One of which something is ``recorded``
     has those with which it began: it expects the same as if it had not been interrupted."""
     kept = read_json_if_whole(path, Kept)
     if recorded and kept and kept.fingerprint == fingerprint:
-        return kept.points
-    write_json(path, Kept(fingerprint, points))
-    return points
+        return kept.network
+    write_json(path, Kept(fingerprint, network))
+    return network
 
 
 def keep(path: Path, expectations: Iterable[Expectations]) -> None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import bisect
 import math
 
-from search.measure.points import Point, Points
+from search.measure.network import MessageTimes, Network
 
 
-def completion(tree: str, ranks: int, size: int, segment: int, points: Points) -> float:
+def completion(tree: str, ranks: int, size: int, segment: int, network: Network) -> float:
     """Seconds of a broadcast of ``size`` bytes in segments along a tree."""
     height, degree = shape(tree, ranks)
-    gap, send, receive, latency = parameters(points, min(segment, size))
+    gap, send, receive, latency = parameters(network, min(segment, size))
     between = max(degree * gap, receive + degree * send)
     return (-(-size // segment) - 1) * between + height * (latency + degree * gap)
 
@@ -33,10 +33,10 @@ def shape(tree: str, ranks: int) -> tuple[int, int]:
     }[tree]
 
 
-def parameters(points: Points, size: int) -> tuple[float, float, float, float]:
+def parameters(network: Network, size: int) -> tuple[float, float, float, float]:
     """Parameterised LogP of so many bytes: g, os, or and L, in seconds; on the line between the
     sizes that were measured."""
-    known = points.sizes
+    known = network.messages
     above = min(bisect.bisect_left([p.bytes for p in known], size), len(known) - 1)
     below = max(0, above - 1) if known[above].bytes != size else above
     one, other = known[below], known[above]
@@ -53,6 +53,6 @@ def parameters(points: Points, size: int) -> tuple[float, float, float, float]:
     )
 
 
-def latency(shortest: Point) -> float:
+def latency(shortest: MessageTimes) -> float:
     """L: of the shortest message what is no gap."""
     return max(0.0, shortest.one_way.median - shortest.each.median)

@@ -2,7 +2,7 @@
 
 probes/model/simulate.c runs the bodies themselves among ranks, processors, ports and TCP
 connections that exist in virtual time only. What they cost is taken from the measured parameters of
-messages (search/measure/points.py), and adjusted until these come out of it again.
+messages (search/measure/network.py), and adjusted until these come out of it again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from search.cluster.hosts import Cluster, dilation_at
 from search.cluster.netns import BURST
 from search.cluster.topology import FULL_FRAME, PAYLOAD_SHARE, Node, flatten
 from search.errors import EnvironmentFailure
-from search.measure.points import Point, Points
+from search.measure.network import MessageTimes, Network
 from search.results.samples import TIMEOUT, Interval, Sample
 
 WARMUPS, CALLS = 4, 4
@@ -168,18 +168,18 @@ class Simulator:
             raise EnvironmentFailure("the simulator ended") from error
 
 
-def calibrated(program: Path, cluster: Cluster, points: Points) -> World:
+def calibrated(program: Path, cluster: Cluster, network: Network) -> World:
     """One in which messages take what was measured, and where the switches' buffers are not known
     bursts lose what was lost."""
-    world = fitted(program, make_world(cluster, points), points)
-    return world if world.room else _with_room(program, world, points)
+    world = fitted(program, make_world(cluster, network), network)
+    return world if world.room else _with_room(program, world, network)
 
 
-def make_world(cluster: Cluster, points: Points) -> World:
+def make_world(cluster: Cluster, network: Network) -> World:
     """The cluster as it stands, with costs as they were measured, and no latency."""
     name_of = cluster.topology.names.of
     hosts = [name_of(host) for host in cluster.host_of_rank()]
-    payload = _payload(hosts, points)
+    payload = _payload(hosts, network)
     fastest = max(payload.values(), default=1e9)
     nodes = flatten(cluster.topology)
     places = {name_of(node.host or ""): place for place, node in enumerate(nodes)}
@@ -188,14 +188,14 @@ def make_world(cluster: Cluster, points: Points) -> World:
         seen = payload.get(name_of(node.host or ""), fastest) / PAYLOAD_SHARE
         return node.mbit * 1e6 / 8 if node.mbit else seen
 
-    spiked = [p for p in points.sizes if p.mode == "immediate" and p.mid_interval]
+    spiked = [p for p in network.messages if p.mode == "immediate" and p.mid_interval]
     return World(
         ((-1, NO_CABLE), *((node.parent, rate(node)) for node in nodes[1:])),
         tuple((places[host], host) for host in hosts),
-        tuple(_cost(point, points) for point in points.sizes),
+        tuple(_cost(message, network) for message in network.messages),
         cluster.buffer,
         BURST if cluster.buffer else 0,
-        points.copies[-1].together.median,
+        network.copies[-1].together.median,
         max((p.initial_interval * p.bytes for p in spiked), default=1 << 17),
         len(os.sched_getaffinity(0)) if shares_processors(cluster) else 0,
         timeout=cluster.timeout,
@@ -203,40 +203,40 @@ def make_world(cluster: Cluster, points: Points) -> World:
     )
 
 
-def _cost(point: Point, points: Points) -> Cost:
+def _cost(message: MessageTimes, network: Network) -> Cost:
     """Of one size, as it was measured, without latency. Where hosts share processors a message is
     no more work than its ``work``, less of what answers it; what is beyond a send and a receive
     alone is done beside."""
-    send, receive = point.o_s.median, point.o_r.median
+    send, receive = message.o_s.median, message.o_r.median
     share, beside = 1.0, 0.0
-    if point.work:
-        answer = 0.0 if point.mode == "immediate" else points.sizes[0].work
-        work = max(0.0, point.work - answer)
+    if message.work:
+        answer = 0.0 if message.mode == "immediate" else network.messages[0].work
+        work = max(0.0, message.work - answer)
         share = min(1.0, work / (send + receive))
         beside = max(0.0, work - send - receive)
     return Cost(
-        point.bytes,
+        message.bytes,
         share * send,
         share * receive,
         0.0,
-        point.mode,
-        point.initial_interval,
-        share * point.o_s_mid,
-        share * point.o_s_spike,
-        point.mid_interval,
+        message.mode,
+        message.initial_interval,
+        share * message.o_s_mid,
+        share * message.o_s_spike,
+        message.mid_interval,
         beside,
     )
 
 
-def _payload(hosts: Sequence[str], points: Points) -> dict[str, float]:
+def _payload(hosts: Sequence[str], network: Network) -> dict[str, float]:
     """Bytes of payload a second that each host was seen to send or receive."""
     found: dict[str, float] = {}
-    for host, rate in zip(hosts, points.rates):
+    for host, rate in zip(hosts, network.rates):
         found[host] = max(rate, found.get(host, 0.0))
     return found
 
 
-def fitted(program: Path, world: World, points: Points) -> World:
+def fitted(program: Path, world: World, network: Network) -> World:
     """Costs with which messages take in the model what they took.
 
     What is missing of a message alone is latency; what is too much has been counted on both sides
@@ -247,42 +247,42 @@ def fitted(program: Path, world: World, points: Points) -> World:
     """
     for _ in range(FITS if world.processors else 1):
         with Simulator(program, world) as simulator:
-            fits = [_fit(simulator, *pair) for pair in zip(world.costs, points.sizes)]
+            fits = [_fit(simulator, *pair) for pair in zip(world.costs, network.messages)]
         wakes = [wake for _, wake in fits if wake is not None]
         wake = max(0.0, world.wake + statistics.median(wakes or [0.0]))
         world = replace(world, costs=tuple(cost for cost, _ in fits), wake=wake)
     return world
 
 
-def _fit(simulator: Simulator, cost: Cost, point: Point) -> tuple[Cost, float | None]:
+def _fit(simulator: Simulator, cost: Cost, message: MessageTimes) -> tuple[Cost, float | None]:
     """A cost that fits better; and how many seconds more it is to wake, where one can tell."""
-    world, size = simulator.world, point.bytes
+    world, size = simulator.world, message.bytes
     ranks = len(world.ranks)
 
     def late(request: str, measured: Interval) -> float:
         seconds: list[float] = simulator.ask(request)["seconds"]
         return measured.median - statistics.median(seconds)
 
-    latency = cost.latency + late(f"pingpong 0 {ranks - 1} {size} 3", point.one_way)
+    latency = cost.latency + late(f"pingpong 0 {ranks - 1} {size} 3", message.one_way)
     if not (world.processors and size <= FULL_FRAME):
         receive = max(0.0, cost.receive + min(0.0, latency))
         return replace(cost, receive=receive, latency=max(0.0, latency)), None
     share = DAMPING * world.processors / ranks
-    among = share * late(f"crowd {size} 2 3", point.all_with_all) / (ranks - 1)
-    alone = share * late(f"neighbours {size} 4 3", point.all_at_once)
+    among = share * late(f"crowd {size} 2 3", message.all_with_all) / (ranks - 1)
+    alone = share * late(f"neighbours {size} 4 3", message.all_at_once)
     receive = max(0.0, cost.receive + among)
     return replace(cost, receive=receive, latency=max(0.0, latency)), alone - among
 
 
-def _with_room(program: Path, world: World, points: Points) -> World:
+def _with_room(program: Path, world: World, network: Network) -> World:
     """Ports that lose about as much of bursts as was lost; any number of bytes if nothing was."""
-    if not any(burst.resent for burst in points.bursts):
+    if not any(burst.resent for burst in network.bursts):
         return world
 
     def error(room: int) -> float:
         total = 0.0
         with Simulator(program, replace(world, room=room)) as simulator:
-            for burst in points.bursts:
+            for burst in network.bursts:
                 answer = simulator.ask(f"burst {burst.senders} {burst.bytes} 4")
                 total += abs(answer["resent"] / 4 - burst.resent)
         return total

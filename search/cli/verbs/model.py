@@ -12,7 +12,7 @@ from search.analysis.compare import compare_strategies
 from search.catalogue.algorithm import Variant
 from search.catalogue.collective import DEFAULT
 from search.cli.desk import Desk
-from search.cli.measured import read_cells, read_journal, read_points
+from search.cli.measured import read_cells, read_journal, read_network
 from search.cli.options import add_collective, sizes
 from search.cli.summary import describe
 from search.cli.tuning import make_task, measure_rounds
@@ -20,7 +20,7 @@ from search.cli.workplace import build_job, build_simulator
 from search.cluster.job import Job
 from search.cluster.site import Site
 from search.errors import UserError
-from search.measure.points import Points
+from search.measure.network import Network
 from search.model.expectation import Expectations
 from search.model.magpie import completion
 from search.model.simulator import Simulator
@@ -50,16 +50,16 @@ def run(desk: Desk, options: Namespace) -> None:
     """Compare them. What is not tuned is measured first, every variant of it, and every strategy
     searches in what was measured, with the model."""
     desk = desk.of(options.collective)
-    points, is_tuned = read_points(desk), desk.catalogue.collective.name == DEFAULT
+    network, is_tuned = read_network(desk), desk.catalogue.collective.name == DEFAULT
     with desk.site() as site:
         build_job(site.tools, site.cluster, desk.place)
-        start = build_simulator(desk.place, site.cluster, site.tools, points)
+        start = build_simulator(desk.place, site.cluster, site.tools, network)
         if not is_tuned:
             measure_all(desk, site, options.sizes)
         predicted = validate(desk, site, start)
         if not is_tuned:
             search_in(desk, site, start, predicted)
-            judge_segments(desk, site, points, predicted)
+            judge_segments(desk, site, network, predicted)
 
 
 def same_job(desk: Desk, site: Site) -> Job:
@@ -123,14 +123,14 @@ def search_in(desk: Desk, site: Site, start: Start, predicted: Predicted) -> Non
     expectations.close()
 
 
-def judge_segments(desk: Desk, site: Site, points: Points, predicted: Predicted) -> None:
+def judge_segments(desk: Desk, site: Site, network: Network, predicted: Predicted) -> None:
     """The best segments of trees, by measurement, models and the pipeline test."""
     cells = {key: cell for key, cell in read_cells(desk)[1].items() if segments.trees_of(cell)}
     job = same_job(desk, site)
     for key, cell in cells.items():
         title = f"{size_text(key.block)} down trees on {describe(site.cluster)}"
         segments.show(
-            desk.console, title, segments.compare_models(cell, models_of(cell, points, predicted))
+            desk.console, title, segments.compare_models(cell, models_of(cell, network, predicted))
         )
         for row in segments.pipelines(job, cell):
             desk.say(
@@ -146,9 +146,9 @@ def judge_segments(desk: Desk, site: Site, points: Points, predicted: Predicted)
     job.close()
 
 
-def models_of(cell: Cell, points: Points, predicted: Predicted) -> dict[str, segments.Model]:
+def models_of(cell: Cell, network: Network, predicted: Predicted) -> dict[str, segments.Model]:
     """What predicts a segment's seconds: schedules, and formulas."""
-    formulas = partial(completion, ranks=cell.ranks, size=cell.block, points=points)
+    formulas = partial(completion, ranks=cell.ranks, size=cell.block, network=network)
     return {
         "schedules": lambda tree, segment, variant: predicted[cell.workload][variant],
         "MagPIe": lambda tree, segment, variant: formulas(tree, segment=segment),

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from search.cli.desk import Desk
-from search.cli.measured import read_points
+from search.cli.measured import read_network
 from search.cli.options import add_collective
 from search.cli.workplace import build_simulator
 from search.model.expectation import Expectations, foreseen_beside, write_foreseen
@@ -22,13 +22,17 @@ def add_options(parser: ArgumentParser) -> None:
 def run(desk: Desk, options: Namespace) -> None:
     """Ask the model of the last probe; ``compare-strategies`` reads what it says."""
     desk, path = desk.of(options.collective), Path(options.journal)
-    cluster, collective, points = desk.configured()[0], desk.catalogue.collective, read_points(desk)
+    cluster, collective, network = (
+        desk.configured()[0],
+        desk.catalogue.collective,
+        read_network(desk),
+    )
     asked = {
         (record.workload.block, record.label)
         for record in any_journal(path).of(collective.name)
         if record.label and record.workload.ranks == cluster.ranks
     }
-    start = build_simulator(desk.place, cluster, desk.tools, points)
+    start = build_simulator(desk.place, cluster, desk.tools, network)
     model = Expectations(start(cluster.ranks), cluster.ranks, collective)
     for block, label in sorted(asked):
         model.of(desk.catalogue.variant(label), block)

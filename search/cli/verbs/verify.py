@@ -92,9 +92,9 @@ def verify_now(desk: Desk, site: Site) -> None:
 def other_rates_now(cluster: Cluster, job: Job, machine: Machine | None) -> list[str]:
     """Between which hosts messages pass at another speed than when the cluster was tuned: then each
     rank sent to the next, switch after switch."""
-    if not machine or not machine.points or not cluster.follows_switches:
+    if not machine or not machine.network or not cluster.follows_switches:
         return []
-    before = machine.points.rates
+    before = machine.network.rates
     return verify.other_rates(cluster.host_of_rank(), before, rates_now(cluster, job))
 
 

@@ -17,7 +17,7 @@ MODES = ("immediate", "blocking", "delivered", "rendezvous")
 
 
 @dataclass(frozen=True)
-class Point:
+class MessageTimes:
     """One size of message. All times are seconds with their intervals.
 
     ``one_way`` is from the start of a send to the end of its receive; ``o_r`` a receive that finds
@@ -77,7 +77,7 @@ class Copy:
 
 
 @dataclass(frozen=True)
-class Points:
+class Network:
     """All parameters of a cluster.
 
     ``barriers`` are seconds by kind; ``token`` is a message without contents, from an Isend to the
@@ -88,7 +88,7 @@ class Points:
     each rank to the next.
     """
 
-    sizes: tuple[Point, ...]
+    messages: tuple[MessageTimes, ...]
     barriers: Mapping[str, Interval]
     token: Interval
     alpha: float
@@ -111,7 +111,7 @@ class Points:
         return max((b.senders for b in mine if b.senders < lossy[0]), default=0) if lossy else -1
 
 
-def changes(points: Sequence[Point]) -> list[Point]:
-    """The first point of each mode in a row."""
-    pairs = zip([None, *points], points)
-    return [point for before, point in pairs if before is None or before.mode != point.mode]
+def changes(messages: Sequence[MessageTimes]) -> list[MessageTimes]:
+    """The first message of each mode in a row."""
+    pairs = zip([None, *messages], messages)
+    return [message for before, message in pairs if before is None or before.mode != message.mode]

@@ -13,8 +13,8 @@ from search.cluster.topology import FULL_FRAME
 from search.cluster.topology_file import parse_conf
 from search.files import read_json, write_json
 from search.measure import messages as subject
-from search.measure.messages import agreed, line, measure_points, mode_of, pattern, quietest
-from search.measure.points import MODES, Burst, Point, Points, changes
+from search.measure.messages import agreed, line, measure_network, mode_of, pattern, quietest
+from search.measure.network import MODES, Burst, MessageTimes, Network, changes
 from search.measure.probe import wrong_speeds
 from search.results.samples import Interval
 from search.toolchain import TEMPLATES
@@ -22,9 +22,9 @@ from search.toolchain import TEMPLATES
 ONE = Interval(1e-5, 1e-5, 1e-5)
 
 
-def point(size: int, mode: str, one_way: float = 1e-3) -> Point:
+def message(size: int, mode: str, one_way: float = 1e-3) -> MessageTimes:
     whole = Interval(one_way, one_way, one_way)
-    return Point(size, whole, *[ONE] * 7, 0.0, mode, 16, 0.0, 0.0, 1e-5)
+    return MessageTimes(size, whole, *[ONE] * 7, 0.0, mode, 16, 0.0, 0.0, 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -44,21 +44,21 @@ def test_the_mode_of_a_send_shows_when_its_receiver_is_late(one_way, receive, st
 
 def test_a_disturbed_size_is_taken_for_what_its_neighbours_are():
     modes = ["immediate", "delivered", "immediate", "delivered", "delivered"]
-    found = agreed([point(1 << i, mode) for i, mode in enumerate(modes)])
+    found = agreed([message(1 << i, mode) for i, mode in enumerate(modes)])
     assert [p.mode for p in found] == ["immediate"] * 3 + ["delivered"] * 2
 
 
 def test_short_messages_that_cannot_tell_are_as_the_long_ones():
-    short = [point(1, "immediate", 5e-5), point(256, "delivered", 5e-5)]
-    found = agreed([*short, point(65536, "rendezvous", 5e-3)])
+    short = [message(1, "immediate", 5e-5), message(256, "delivered", 5e-5)]
+    found = agreed([*short, message(65536, "rendezvous", 5e-3)])
     assert [p.mode for p in found] == ["immediate", "rendezvous", "rendezvous"]
     assert [p.bytes for p in changes(found)] == [1, 256]
 
 
 def test_of_several_passes_the_quietest_counts():
     """Each time by itself, and the mode that was seen most often."""
-    noisy = replace(point(1, "immediate", 9e-3), work=3.0)
-    one, other = point(1, "delivered", 1e-3), replace(point(1, "delivered", 2e-3), work=1.0)
+    noisy = replace(message(1, "immediate", 9e-3), work=3.0)
+    one, other = message(1, "delivered", 1e-3), replace(message(1, "delivered", 2e-3), work=1.0)
     found = quietest([noisy, one, other])
     assert found.mode == "delivered" and found.one_way.median == 1e-3 and found.work == 0.0
 
@@ -112,7 +112,7 @@ def test_a_line_through_times():
 @pytest.fixture(scope="module")
 def measured(tools, catalogue, waiting_jobs, tmp_path_factory):
     """The parameters of four ranks on this machine."""
-    root = tmp_path_factory.mktemp("points")
+    root = tmp_path_factory.mktemp("network")
     (root / "build").mkdir()
     from search.cluster.hosts import Cluster, Host
     from search.cluster.site import Site
@@ -127,15 +127,15 @@ def measured(tools, catalogue, waiting_jobs, tmp_path_factory):
             patch.setattr(subject, "LEAST_RATE_SECONDS", 1e-3)
             patch.setattr(subject, "MOST_RATE_SECONDS", 1e-3)
             patch.setattr(subject, "LONGEST", 60.0)  # however slow this machine is now
-            yield measure_points(lambda x: job.ask(x, 60), 4, (256,), 2, None, lambda: 0.0)
+            yield measure_network(lambda x: job.ask(x, 60), 4, (256,), 2, None, lambda: 0.0)
         job.close()
 
 
 def test_a_job_answers_all_that_is_asked(measured):
     assert TEMPLATES.exists()
-    assert {1, 64, 256, 257, 4096, 65536} <= {p.bytes for p in measured.sizes}
-    assert sorted(measured.sizes, key=lambda p: p.bytes) == list(measured.sizes)
-    for p in measured.sizes:
+    assert {1, 64, 256, 257, 4096, 65536} <= {p.bytes for p in measured.messages}
+    assert sorted(measured.messages, key=lambda p: p.bytes) == list(measured.messages)
+    for p in measured.messages:
         assert p.mode in MODES
         for time in (p.one_way, p.o_r, p.o_s, p.both_ways, p.all_at_once, p.each):
             assert 0 < time.low <= time.median <= time.high
@@ -147,8 +147,8 @@ def test_a_job_answers_all_that_is_asked(measured):
 
 
 def test_parameters_come_back_from_their_file(measured, tmp_path):
-    write_json(tmp_path / "points", measured)
-    assert read_json(tmp_path / "points", Points) == measured
+    write_json(tmp_path / "network", measured)
+    assert read_json(tmp_path / "network", Network) == measured
 
 
 def test_senders_that_a_port_carries_without_loss(measured):
