@@ -36,8 +36,9 @@ static void print_plans(void)
     if (team.rank != 0)
         return;
 #ifdef ATALL_EVERY
-    printf("\"phases\": %d, \"least\": %d, ", team.mine[0].state->schedule.phases,
-           team.mine[0].state->schedule.least);
+    const struct atall_schedule *schedule = &team.mine[0].state->schedule;
+    printf("\"phases\": %d, \"over_bound\": %.4f, ", schedule->phases,
+           schedule->bound ? (double)schedule->ticks / (double)schedule->bound : 1.0);
 #endif
     printf("\"rankings\": [\"index\"%s%s], ", own[0] ? ", \"switch\"" : "",
            own[1] ? ", \"interleaved\"" : "");

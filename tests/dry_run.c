@@ -251,7 +251,8 @@ int main(int argc, char **argv)
         node[i] = (struct atall_node){ i ? 0 : -1, 1 };
     for (int r = 0; r < p; r++)
         home[r] = r + 1;
-    if (!atall_make_draft(node, nodes, home, p, &draft))
+    const struct atall_layout at = { node, nodes, home, p };
+    if (!atall_make_draft(&at, &draft))
         abort();
     for (int i = 3; i < argc; i++) {
         struct atall_row row = { .most = SIZE_MAX };

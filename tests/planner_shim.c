@@ -6,22 +6,25 @@
 
 #include PLANNER
 
-bool make_plan(const struct atall_node *node, int nodes, const int *home, int ranks,
-               struct atall_plan *plan);
-bool make_order(const struct atall_node *node, int nodes, const int *home,
-                const struct atall_plan *plan, int depth, struct atall_order *order);
+bool make_plan(const struct atall_layout *at, struct atall_plan *plan);
+bool make_order(const struct atall_layout *at, const struct atall_plan *plan, int depth, int rank,
+                struct atall_order *order);
 void free_plan(struct atall_plan *plan, struct atall_order *order);
 
-bool make_plan(const struct atall_node *node, int nodes, const int *home, int ranks,
-               struct atall_plan *plan)
+bool make_plan(const struct atall_layout *at, struct atall_plan *plan)
 {
-    return atall_make_plan(node, nodes, home, ranks, plan);
+    return atall_make_plan(at, plan);
 }
 
-bool make_order(const struct atall_node *node, int nodes, const int *home,
-                const struct atall_plan *plan, int depth, struct atall_order *order)
+bool make_order(const struct atall_layout *at, const struct atall_plan *plan, int depth, int rank,
+                struct atall_order *order)
 {
-    return atall_make_order(node, nodes, home, plan, depth, order);
+    struct atall_queues queues;
+    if (!atall_make_queues(at, plan, &queues))
+        return false;
+    bool made = atall_make_order(&queues, depth, rank, order);
+    free(queues.first);
+    return made;
 }
 
 void free_plan(struct atall_plan *plan, struct atall_order *order)

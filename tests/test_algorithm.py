@@ -19,7 +19,7 @@ def test_labels_and_variants_are_one_to_one(catalogue, ranks):
 
 def test_needs_keep_variants_out(catalogue):
     assert not [v for v in catalogue.variants(6) if "power_of_two" in v.requires]
-    assert [v for v in catalogue.variants(8) if v.requires == ("power_of_two",)]
+    assert [v for v in catalogue.variants(8) if v.requires == {"power_of_two"}]
 
 
 def test_numbers_range_from_least_to_most(catalogue):

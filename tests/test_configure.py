@@ -284,7 +284,7 @@ def test_hosts_with_two_ranks_try_leaders(tools, emulation, tmp_path):
     assert "failure" not in journal
     path = tmp_path / "generated" / "decision.toml"
     path.write_text(
-        'schema = 1\n[[table]]\nranks = 8\nrow = [{variant = "ring(sync=none,leaders=1)"}]\n'
+        'schema = 2\n[[table]]\nranks = 8\nrow = [{variant = "ring(sync=none,leaders=1)"}]\n'
     )
     assert search(tmp_path, "emit").returncode == 0
     text = (tmp_path / "generated" / "alltoall.c").read_text()
@@ -325,10 +325,10 @@ def test_a_timeline_is_drawn(tuned, place):
 def test_a_row_changed_by_hand_is_emitted(tuned, place):
     path = place / "generated" / "decision.toml"
     kept = path.read_text()
-    path.write_text('schema = 1\n[[table]]\nranks = 4\nrow = [{variant = "simple(order=index)"}]\n')
+    path.write_text('schema = 2\n[[table]]\nranks = 4\nrow = [{variant = "simple(order=index)"}]\n')
     assert search(place, "emit").returncode == 0
     assert "ATALL_SIMPLE_INDEX" in (place / "generated" / "alltoall.c").read_text()
-    path.write_text("schema = 1\n[[table]]\nranks = 4\nrow = []\n")
+    path.write_text("schema = 2\n[[table]]\nranks = 4\nrow = []\n")
     old = (place / "generated" / "alltoall.c").read_bytes()
     broken = search(place, "emit")
     assert broken.returncode == 1

@@ -1,6 +1,7 @@
 import pytest
 
 from search.analysis.bench import chosen_label
+from search.cluster.hosts import Placement
 from search.decide.decision import (
     Cutoff,
     Decision,
@@ -13,7 +14,7 @@ from search.decide.decision import (
 from search.decide.decision_file import read_decision, write_decision
 from search.errors import UserError
 
-ROW = "schema = 1\n[[table]]\nranks = %s\nrow = [%s]\n"
+ROW = "schema = 2\n[[table]]\nranks = %s\nrow = [%s]\n"
 
 
 def test_what_is_written_is_read_back(catalogue, tmp_path):
@@ -50,7 +51,7 @@ def test_the_nearest_table_that_fits_serves(catalogue):
         for ranks, variant in ((8, pair), (16, catalogue.variant("native")), (0, ring))
     )
     decision = Decision(tables)
-    assert [chosen_label(decision, ranks, 9) for ranks in (8, 4, 9, 64)] == [
+    assert [chosen_label(decision, Placement(ranks), 9) for ranks in (8, 4, 9, 64)] == [
         "pair(sync=none)",
         "pair(sync=none)",
         "native",
@@ -59,11 +60,39 @@ def test_the_nearest_table_that_fits_serves(catalogue):
 
 
 @pytest.mark.parametrize(
+    ("here", "label"),
+    [
+        (Placement(8, 8, 1, 560.0), "bruck(radix=2)"),
+        (Placement(8, 2, 4, 1280.0), "ring(sync=none,leaders=2)"),
+        (Placement(8, 2, 0, 1200.0), "ring(sync=none)"),  # hosts differ: no leaders
+        (Placement(8, 1, 8), "native"),  # inside a host, which was not measured
+        (Placement(6, 6, 1, 400.0), "bruck(radix=2)"),
+        (Placement(8, 8, 1, 1280.0), "native"),  # across a trunk
+        (Placement(32, 32, 1, 2480.0), "native"),  # four times as many
+        (Placement(8, 8, 1), "bruck(radix=2)"),  # hosts that are not known
+    ],
+)
+def test_where_the_ranks_are_decides(catalogue, here, label):
+    def table(label, *where):
+        return DecisionTable(8, (Cutoff(None, catalogue.variant(label), "x"),), *where)
+
+    decision = Decision(
+        (
+            table("ring(sync=none,leaders=2)", 2, 4, 1280.0),
+            table("ring(sync=none)", 2, 4, 1280.0),
+            table("bruck(radix=2)", 8, 1, 560.0),
+            DecisionTable(0, (Cutoff(None, catalogue.variant("native"), "x"),)),
+        )
+    )
+    assert chosen_label(decision, here, 9) == label
+
+
+@pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("schema = 2", "schema"),
+        ("schema = 1", "schema = 2 is expected.*make decide emit"),
         ("schema", "d.toml"),
-        ("schema = 1", "table"),
+        ("schema = 2", "table"),
         (ROW % (8, '{most=1, variant="native"}'), "last row"),
         (ROW % (8, '{variant="native"}, {variant="native"}'), "last row"),
         (
@@ -80,9 +109,9 @@ def test_the_nearest_table_that_fits_serves(catalogue):
         (ROW % (8, '{variant="pair(sync=none)"}'), "must need nothing"),
         (ROW % (6, '{variant="pair(sync=none)"}'), "cannot serve"),
         (ROW % (8, ""), "last row"),
-        (ROW % (8, '{variant="native"}') + "[[tree]]\nparent = 0\ncapacity = 1", "its parent"),
-        (ROW % (8, '{variant="native"}') + "[[tree]]\nparent = -1\ncapacity = 0", "capacity"),
-        (ROW % (8, '{variant="native"}') + "[[tree]]\nparent = -1", "`capacity`.*tree"),
+        (ROW % (8, '{variant="native"}') + "[[tree]]\nparent = 0\nspeed = 1", "its parent"),
+        (ROW % (8, '{variant="native"}') + "[[tree]]\nparent = -1\nspeed = 0", "speed"),
+        (ROW % (8, '{variant="native"}') + "[[tree]]\nparent = -1", "`speed`.*tree"),
         (ROW % (8, "1"), r"Expected `object`.*row.*doc/formats.md"),
         (ROW % (8, '{variant="native", moot=1}'), "unknown field `moot`"),
         (ROW % (8, '{variant="native", evidence={block=1, seconds=1, calls=true}}'), "calls"),

@@ -19,16 +19,32 @@ from .conftest import ROOT
 
 
 class Node(ctypes.Structure):
-    _fields_ = [("parent", ctypes.c_int), ("capacity", ctypes.c_int)]
+    _fields_ = [("parent", ctypes.c_int), ("speed", ctypes.c_int)]
+
+
+class Layout(ctypes.Structure):
+    _fields_ = [
+        ("node", ctypes.POINTER(Node)),
+        ("nodes", ctypes.c_int),
+        ("home", ctypes.POINTER(ctypes.c_int)),
+        ("ranks", ctypes.c_int),
+    ]
+
+
+def layout_of(parents, speeds, homes):
+    nodes = (Node * len(parents))(*map(Node, parents, speeds))
+    return Layout(nodes, len(nodes), (ctypes.c_int * len(homes))(*homes), len(homes))
 
 
 class Plan(ctypes.Structure):
     _fields_ = [
         ("ranks", ctypes.c_int),
         ("phases", ctypes.c_int),
-        ("least", ctypes.c_int),
         ("phase", ctypes.POINTER(ctypes.c_int)),
         ("alone", ctypes.POINTER(ctypes.c_bool)),
+        ("capacity", ctypes.POINTER(ctypes.c_int)),
+        ("ticks", ctypes.c_uint64),
+        ("bound", ctypes.c_uint64),
     ]
 
 
@@ -42,13 +58,15 @@ class Order(ctypes.Structure):
 
 @dataclass
 class Planned:
-    """Phase of each (from, to); which have their hosts for themselves in it; pairs of messages
-    of which the first must arrive first."""
+    """Phase of each (from, to), and what all take over what they must; which have their hosts for
+    themselves in it; messages at a time on the cable of each node; pairs of messages of which the
+    first must arrive first."""
 
     phases: int
-    least: int
+    over_bound: float
     phase: dict
     alone: set
+    capacity: list
     order: list
 
 
@@ -84,13 +102,11 @@ def planner(tmp_path_factory):
     loaded = ctypes.CDLL(str(library))
     loaded.make_plan.restype = loaded.make_order.restype = ctypes.c_bool
 
-    def plan(parents, capacities, homes, depth=1):
-        nodes = (Node * len(parents))(*map(Node, parents, capacities))
-        home = (ctypes.c_int * len(homes))(*homes)
-        made, order, ranks = Plan(), Order(), len(homes)
-        assert loaded.make_plan(nodes, len(nodes), home, ranks, ctypes.byref(made))
+    def plan(parents, speeds, homes, depth=1, rank=-1):
+        at, made, order, ranks = layout_of(parents, speeds, homes), Plan(), Order(), len(homes)
+        assert loaded.make_plan(ctypes.byref(at), ctypes.byref(made))
         assert loaded.make_order(
-            nodes, len(nodes), home, ctypes.byref(made), depth, ctypes.byref(order)
+            ctypes.byref(at), ctypes.byref(made), depth, rank, ctypes.byref(order)
         )
         phase = {(a, b): made.phase[a * ranks + b] for a in range(ranks) for b in range(ranks)}
         alone = {pair for pair in phase if made.alone[pair[0] * ranks + pair[1]]}
@@ -98,9 +114,10 @@ def planner(tmp_path_factory):
             (divmod(order.before[i], ranks), divmod(order.after[i], ranks))
             for i in range(order.count)
         ]
-        phases, least = made.phases, made.least
+        phases, over = made.phases, made.ticks / made.bound if made.bound else 1.0
+        capacity = made.capacity[: len(parents)]
         loaded.free_plan(ctypes.byref(made), ctypes.byref(order))
-        return Planned(phases, least, phase, alone, pairs)
+        return Planned(phases, over, phase, alone, capacity, pairs)
 
     plan.library = str(library)
     return plan
@@ -125,8 +142,9 @@ def held(parents, homes, planned, message):
     return cables | {(a, "down"), (b, "up")} if message in planned.alone else cables
 
 
-def check_phases(parents, capacities, homes, planned):
-    """Each pair once, no cable over its capacity; the least number of phases there can be."""
+def check_phases(parents, speeds, homes, planned):
+    """Each pair once, no cable over what is said that it carries, equally fast hosts one message
+    each way; the largest load of a cable, and what phases take over what they must."""
     ranks = range(len(homes))
     carried, kept, load = Counter(), Counter(), Counter()
     for a, b in itertools.product(ranks, ranks):
@@ -139,23 +157,31 @@ def check_phases(parents, capacities, homes, planned):
             carried[cable, phase] += 1
             load[cable] += 1
         kept.update((cable, phase) for cable in held(parents, homes, planned, (a, b)))
-    assert all(count <= capacities[cable[0]] for (cable, _), count in kept.items())
-    assert all(count <= capacities[cable[0]] for (cable, _), count in carried.items())
-    return max((-(-count // capacities[cable[0]]) for cable, count in load.items()), default=0)
+    assert all(count <= planned.capacity[cable[0]] for (cable, _), count in kept.items())
+    if len({speeds[home] for home in homes}) == 1:
+        assert all(planned.capacity[home] <= 1 for home in homes)
+    longest = Counter()
+    for (cable, phase), count in carried.items():
+        longest[phase] = max(longest[phase], count / speeds[cable[0]])
+    bound = max((count / speeds[cable[0]] for cable, count in load.items()), default=0.0)
+    over = sum(longest.values()) / bound if bound else 1.0
+    assert planned.over_bound == pytest.approx(over, rel=1e-4)
+    return max(load.values(), default=0), over
 
 
 def check_order(parents, homes, planned):
-    """Messages that share a cable are ordered, and nothing is ordered that needs no order."""
+    """Messages that share a cable are ordered, and hardly anything is ordered that needs no order:
+    what only a long chain of messages implies may be."""
     cables, before = orders_of(parents, homes, planned)
     for first, second in planned.order:
         assert planned.phase[first] < planned.phase[second]
         assert cables[first] & cables[second]
-    earlier = {}
+    earlier, implied = {}, 0
     for message in sorted(cables, key=planned.phase.get):
         reach = [earlier[x] | {x} for x in before[message]]
         earlier[message] = set().union(*reach)
-        for first in before[message]:
-            assert sum(first in r for r in reach) == 1, "implied by another"
+        implied += sum(sum(first in r for r in reach) != 1 for first in before[message])
+    assert implied <= len(planned.order) / 100
     for one, other in itertools.combinations(cables, 2):
         if cables[one] & cables[other]:
             assert one in earlier[other] or other in earlier[one]
@@ -218,9 +244,9 @@ def clusters(draw, switches=6, hosts=12):
 @given(cluster=clusters(), seed=st.integers(0, 1 << 30))
 def test_equal_cables_random(planner, cluster, seed):
     parents, homes = cluster
-    capacities = [1] * len(parents)
-    planned = planner(parents, capacities, homes)
-    least = check_phases(parents, capacities, homes, planned)
+    speeds = [1] * len(parents)
+    planned = planner(parents, speeds, homes)
+    least, _ = check_phases(parents, speeds, homes, planned)
     assert planned.phases == least or len(set(homes)) == 1
     cables, before = check_order(parents, homes, planned)
     check_executions(cables, before, random.Random(seed))
@@ -234,46 +260,110 @@ def test_equal_cables_all_small_trees(planner):
                 parents = [*shape, *spread]
                 homes = list(range(len(shape), len(parents)))
                 planned = planner(parents, [1] * len(parents), homes)
-                assert planned.phases == check_phases(parents, [1] * len(parents), homes, planned)
+                least, _ = check_phases(parents, [1] * len(parents), homes, planned)
+                assert planned.phases == least
                 check_order(parents, homes, planned)
+
+
+SPEEDS = [100, 1000, 2500, 10000, 25000, 40000]
 
 
 @settings(max_examples=200, deadline=None)
 @given(cluster=clusters(), data=st.data())
 def test_unequal_cables_random(planner, cluster, data):
-    """No construction is known that always meets the bound; a heuristic comes near it."""
+    """No construction is known that always meets the bound with one message at a time on a host's
+    cable; a heuristic comes near it."""
     parents, homes = cluster
-    capacities = [data.draw(st.sampled_from([1, 2, 4, 10])) for _ in parents]
-    planned = planner(parents, capacities, homes)
-    least = check_phases(parents, capacities, homes, planned)
-    assert planned.least == max(least, len(homes) > 1)
-    assert least <= planned.phases <= 1.5 * least + 3
+    speeds = [data.draw(st.sampled_from(SPEEDS)) for _ in parents]
+    _, over = check_phases(parents, speeds, homes, planner(parents, speeds, homes))
+    assert over <= 2.0
 
 
 @settings(max_examples=100, deadline=None)
 @given(cluster=clusters(), seed=st.integers(0, 1 << 30), data=st.data())
 def test_depth_and_capacity_bound_what_is_under_way(planner, cluster, seed, data):
     parents, homes = cluster
-    capacities = [data.draw(st.sampled_from([1, 2, 4])) for _ in parents]
+    speeds = [data.draw(st.sampled_from(SPEEDS)) for _ in parents]
     for depth in (1, 2):
-        planned = planner(parents, capacities, homes, depth)
+        planned = planner(parents, speeds, homes, depth)
         cables, before = orders_of(parents, homes, planned)
-        most = {cable: depth * capacities[cable[0]] for held in cables.values() for cable in held}
+        most = {c: depth * planned.capacity[c[0]] for held in cables.values() for c in held}
         check_executions(cables, before, random.Random(seed), most.get)
 
 
+@settings(max_examples=50, deadline=None)
+@given(cluster=clusters(), data=st.data())
+def test_each_rank_finds_its_own_part_of_the_order(planner, cluster, data):
+    """What a rank must know of is what concerns it in the order of all."""
+    parents, homes = cluster
+    speeds = [data.draw(st.sampled_from(SPEEDS)) for _ in parents]
+    whole = planner(parents, speeds, homes).order
+    for rank in range(len(homes)):
+        mine = [(a, b) for a, b in whole if rank in (*a, b[0])]
+        assert planner(parents, speeds, homes, rank=rank).order == mine
+
+
+ONCE_BAD = {
+    "an unused slow cable": ([-1, 0, 0, 0, 0], [1, 1000, 1000, 1000, 100], [1, 2, 3], 1.0),
+    "several ranks on fast hosts": ([-1, 0, 0, 0], [1, 4, 4, 4], [1, 2, 2, 3, 3, 3], 1.0),
+    "40 G under 25 G": (
+        [-1, 0, 0, *[1] * 16, *[2] * 16],
+        [1, 40000, 40000, *[25000] * 32],
+        list(range(3, 35)),
+        1.02,
+    ),
+    "25 G under 10 G": (
+        [-1, 0, 0, *[1] * 16, *[2] * 16],
+        [1, 25000, 25000, *[10000] * 32],
+        list(range(3, 35)),
+        1.02,
+    ),
+    "10 G under 1 G": (
+        [-1, 0, 0, *[1] * 16, *[2] * 16],
+        [1, 10000, 10000, *[1000] * 32],
+        list(range(3, 35)),
+        1.05,
+    ),
+    "1 G under 10 G": (
+        [-1, 0, 0, *[1] * 8, *[2] * 8],
+        [1, 1000, 1000, *[10000] * 16],
+        list(range(3, 19)),
+        1.0,
+    ),
+    "a fast host with eight ranks": (
+        [-1, *[0] * 9],
+        [1, 10000, *[1000] * 8],
+        [*[1] * 8, *range(2, 10)],
+        1.05,
+    ),
+    "slow and fast hosts": (
+        [-1, 0, 0, *[1] * 6, *[2] * 6],
+        [1, 10000, 10000, *[1000, 10000] * 6],
+        list(range(3, 15)),
+        1.1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ONCE_BAD)
+def test_what_once_was_planned_badly(planner, name):
+    parents, speeds, homes, most = ONCE_BAD[name]
+    planned = planner(parents, speeds, homes)
+    _, over = check_phases(parents, speeds, homes, planned)
+    assert over <= most * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(
-    ("leaves", "hosts", "uplink", "phases", "least"),
-    [(2, 8, 2, 33, 32), (2, 24, 10, 63, 58), (4, 8, 4, 50, 48), (4, 8, 10, 31, 31)],
+    ("leaves", "hosts", "uplink", "most"),
+    [(2, 8, 2, 1.02), (2, 24, 10, 1.03), (4, 8, 4, 1.05), (4, 8, 10, 1.0), (8, 16, 10, 1.05)],
 )
-def test_fast_uplinks(planner, leaves, hosts, uplink, phases, least):
+def test_fast_uplinks(planner, leaves, hosts, uplink, most):
     """Hosts on leaf switches with faster cables to the top: how far from the bound."""
     parents = [-1, *[0] * leaves, *(1 + i // hosts for i in range(leaves * hosts))]
-    capacities = [1, *[uplink] * leaves, *[1] * (leaves * hosts)]
+    speeds = [1, *[uplink] * leaves, *[1] * (leaves * hosts)]
     homes = list(range(1 + leaves, len(parents)))
-    planned = planner(parents, capacities, homes)
-    assert planned.least == check_phases(parents, capacities, homes, planned) == least
-    assert planned.phases <= phases
+    _, over = check_phases(parents, speeds, homes, planner(parents, speeds, homes))
+    assert over <= most * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -294,22 +384,21 @@ def test_a_subset_is_planned_for_itself(planner):
     parents = [-1, 0, *[0] * 8, *[1] * 8]
     homes = [9, 17, 3, 12, 5, 10, 2, 16, 7, 14, 4, 11, 8, 13, 6]
     planned = planner(parents, [1] * len(parents), homes)
-    assert planned.phases == check_phases(parents, [1] * len(parents), homes, planned) == 56
+    assert planned.phases == 56 == check_phases(parents, [1] * len(parents), homes, planned)[0]
     check_order(parents, homes, planned)
 
 
 MANY = """
 import resource, sys
 sys.path.insert(0, sys.argv[1])
-from tests.test_planner import Node, Order, Plan, ctypes
+from tests.test_planner import Order, Plan, ctypes, layout_of
 loaded = ctypes.CDLL(sys.argv[2])
 parents = [-1, 0, 0, 0, *(i % 4 for i in range(512))]
-nodes = (Node * len(parents))(*(Node(p, 1) for p in parents))
-home = (ctypes.c_int * 512)(*range(4, 516))
+at = layout_of(parents, [1] * len(parents), list(range(4, 516)))
 plan, order = Plan(), Order()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-assert loaded.make_plan(nodes, len(nodes), home, 512, ctypes.byref(plan))
-assert loaded.make_order(nodes, len(nodes), home, ctypes.byref(plan), 1, ctypes.byref(order))
+assert loaded.make_plan(ctypes.byref(at), ctypes.byref(plan))
+assert loaded.make_order(ctypes.byref(at), ctypes.byref(plan), 1, 0, ctypes.byref(order))
 print(plan.phases, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
@@ -324,4 +413,4 @@ def test_512_hosts_in_little_memory(planner):
     assert done.returncode == 0, done.stderr
     phases, kib = map(int, done.stdout.split())
     assert phases == 128 * 384
-    assert kib < 64 * 1024
+    assert kib < 16 * 1024

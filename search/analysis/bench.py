@@ -22,6 +22,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from search.cluster.hosts import Placement
 from search.cluster.job import Job, JobLost
 from search.decide.decision import Decision
 from search.errors import EnvironmentFailure
@@ -112,13 +113,9 @@ def bench_sizes(sizes: Sequence[int], ranks: int, limit: Limit) -> list[int]:
     return sorted({*sizes, *(size for size in between if (limit(ranks, size) or 0.0) <= SHORT)})
 
 
-def chosen_label(decision: Decision, ranks: int, block: int) -> str:
-    """The variant for a block in the table that serves so many ranks on hosts of the tree: the
-    nearest one measured all of whose rows can, as the emitted file chooses."""
-    last = decision.tables[-1]
-    fitting = [t for t in decision.tables if t is last or t.serves(ranks)]
-    table = min(fitting, key=lambda t: max(t.ranks / ranks, ranks / t.ranks) if t.ranks else 1e9)
-    return table.choice(block).label
+def chosen_label(decision: Decision, here: Placement, block: int) -> str:
+    """The variant for a block that serves a communicator."""
+    return decision.table(here).choice(block).label
 
 
 @dataclass(frozen=True)

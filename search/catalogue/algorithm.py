@@ -189,8 +189,12 @@ class Variant:
         return make_label(self.body.algorithm.label, self.body.shown + values)
 
     @property
-    def requires(self) -> tuple[str, ...]:
-        return self.body.algorithm.requires
+    def requires(self) -> frozenset[str]:
+        """What a communicator must have: what its algorithm requires, and what is kept for its
+        numbers."""
+        values = dict(self.values)
+        kept = (n.keeps for n in self.body.numbers if n.keeps and values.get(n.name, 0))
+        return frozenset((*self.body.algorithm.requires, *kept))
 
     @property
     def simplicity(self) -> tuple[Any, ...]:

@@ -62,7 +62,7 @@ def build_job(
     catalogue = every.pop(DEFAULT)
     source = place.build / "catalogue.c"
     generic = read_decision(GENERIC, catalogue)
-    decision = replace(generic, tree=hashed_tree(cluster.topology))
+    decision = replace(generic, tree=hashed_tree(cluster.dilated(1).topology))
     write_whole(
         source, emit_c(decision, catalogue, TEMPLATES, all_bodies=True, beside=[*every.values()])
     )

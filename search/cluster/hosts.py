@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from search.catalogue.collective import EVERY_PAIR
-from search.cluster.topology import FULL_FRAME, Topology, bandwidth_bound
+from search.cluster.topology import FULL_FRAME, Topology, bandwidth_bound, flatten
 from search.results.samples import TIMEOUT
 
 PLACEMENTS = ("switch", "interleaved", "file")
+NS_PER_BYTE = 8000.0
+"""On a cable of 1 Mbit/s."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,18 @@ class Host:
 
     name: str
     slots: int
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How the ranks of a communicator lie: on so many ``hosts`` (0: not known), ``each`` of which
+    has as many (0: hosts differ); and the ``load`` of their busiest cable in nanoseconds for a byte
+    to each peer (0: not known)."""
+
+    ranks: int
+    hosts: int = 0
+    each: int = 0
+    load: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -98,6 +112,21 @@ class Cluster:
         hosts = [self._on(members) for alike in self.communicators(ranks) for members in alike]
         counts = {count for on in hosts for count in on.values()}
         return counts.pop() if len(counts) == 1 and all(len(on) > 1 for on in hosts) else 1
+
+    def placement(self, ranks: int) -> Placement:
+        """How the ranks lie of a communicator that calls on so many are timed on."""
+        on = self._on(self.communicators(ranks)[0][0])
+        each = {*on.values()}
+        name_of = self.topology.names.of
+        count = {name_of(host): many for host, many in on.items()}
+        nodes = flatten(self.dilated(1).topology)
+        below = [count.get(name_of(node.host), 0) if node.host else 0 for node in nodes]
+        load = 0.0
+        for number in range(len(nodes) - 1, 0, -1):
+            crossing = below[number] * (ranks - below[number])
+            load = max(load, crossing * NS_PER_BYTE / nodes[number].speed)
+            below[nodes[number].parent] += below[number]
+        return Placement(ranks, len(on), each.pop() if len(each) == 1 else 0, load)
 
     def limit(self, ranks: int, block: int, across: str = EVERY_PAIR) -> float | None:
         """Seconds below which no call with ``block`` bytes to each peer can be on so many ranks: an

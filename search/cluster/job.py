@@ -126,8 +126,9 @@ class Job:
         self.rankings: list[str] = answer["rankings"]
         """the values of ``ranking`` that number these ranks each in a way of its own"""
         self.phases: int = answer.get("phases", 0)
-        self.least_phases: int = answer.get("least", 0)
-        """phases that are planned for these ranks, and that there must be; 0: not planned"""
+        """that are planned for these ranks; 0: not planned"""
+        self.over_bound: float = answer.get("over_bound", 1.0)
+        """what they take, over what they must"""
 
     def ask(self, request: str, seconds: float | None = None) -> dict[str, Any]:
         """Send one request and return its answer; JobLost if it ends, or after ``seconds``

@@ -16,8 +16,8 @@ PAYLOAD_SHARE = FULL_FRAME / 1538
 """Payload of a full TCP segment over what its frame takes on the wire (MTU 1500,
 timestamps, preamble, checksum and gap counted)."""
 
-MOST_CAPACITY = 255
-"""Messages that a cable may carry at a time in a plan: more than that never matters."""
+UNKNOWN_SPEED = 1
+"""Of all cables, in a plan, where that of one is not known."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ class Topology:
 class Node:
     """A switch or host (then with its name) of a flattened tree; parents come first.
 
-    ``capacity`` is the speed of the cable to the parent as a multiple of the slowest cable's,
-    ``mbit`` that speed, if it is known.
+    ``speed`` is that of the cable to the parent in Mbit/s as the planner takes it, a whole number,
+    ``mbit`` the same if it is known.
     """
 
     parent: int
-    capacity: int
+    speed: int
     host: str | None
     mbit: float | None = None
 
@@ -78,18 +78,18 @@ def flatten(topology: Topology) -> tuple[Node, ...]:
     below: dict[str, list[Link]] = {switch: [] for switch in topology.switches}
     for link in topology.links:
         below[link.upper].append(link)
-    slowest = min((link.mbit for link in topology.links if link.mbit), default=1.0)
+    is_known = all(link.mbit for link in topology.links)
     lowers = {link.lower for link in topology.links}
     top = next(switch for switch in topology.switches if switch not in lowers)
-    nodes, places, waiting = [Node(-1, 1, None)], {top: 0}, [top]
+    nodes, places, waiting = [Node(-1, UNKNOWN_SPEED, None)], {top: 0}, [top]
     while waiting:
         upper = waiting.pop(0)
         for link in below[upper]:
             name = link.lower
             is_switch = name in below
-            capacity = min(MOST_CAPACITY, max(1, int((link.mbit or slowest) / slowest)))
+            speed = max(1, round(link.mbit)) if is_known and link.mbit else UNKNOWN_SPEED
             places[name] = len(nodes)
-            nodes.append(Node(places[upper], capacity, None if is_switch else name, link.mbit))
+            nodes.append(Node(places[upper], speed, None if is_switch else name, link.mbit))
             if is_switch:
                 waiting.append(name)
     return tuple(nodes)

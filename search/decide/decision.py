@@ -9,12 +9,15 @@ import msgspec
 
 from search.catalogue.algorithm import Variant
 from search.cluster.hostlist import name_hash
-from search.cluster.topology import MOST_CAPACITY, Topology, flatten
+from search.cluster.hosts import Placement
+from search.cluster.topology import Topology, flatten
 from search.errors import UserError
 from search.sizes import size_text
 
 Ratio = tuple[float, float, float, float]
 """The median ratio of calls timed together, the ends of its interval, and the ratio of scores."""
+FASTEST = 10**7
+"""Mbit/s that a cable may have."""
 BANDWIDTH_BOUND = 0.8
 """Of the bandwidth bound: blocks with less of it depend on more than the wires."""
 TELLING = 1.05
@@ -109,12 +112,52 @@ class Cutoff:
         return self.evidence.text if self.evidence else self.said
 
 
+FAR_RANKS = 2.0
+FAR_EACH = 1.5
+FAR_LOAD = 1.5
+"""So many times as many ranks, ranks a host, or load for each peer are too far for a table."""
+_ANY, _NOT, _BEHIND = 1e6, 1e9, 1e3
+
+
 @dataclass(frozen=True)
 class DecisionTable:
-    """Rows for communicators of ``ranks`` ranks; 0 where nothing was measured."""
+    """Rows for communicators as the one on which they were measured: ``ranks`` (0: nothing was
+    measured), on so many ``hosts`` (0: not known) with ``each`` ranks (0: not the same number on
+    all), and the ``load`` of their busiest cable in ns for a byte to each peer (0: not known)."""
 
     ranks: int
     cutoffs: tuple[Cutoff, ...]
+    hosts: int = 0
+    each: int = 0
+    load: float = 0.0
+
+    @property
+    def title(self) -> str:
+        """What it was measured on, for people."""
+        if not self.ranks:
+            return "all other communicators" if self.hosts else "all numbers of ranks"
+        if not self.hosts:
+            return f"{self.ranks} ranks"
+        hosts = f"{self.hosts} host{'s' * (self.hosts > 1)}"
+        return f"{self.ranks} ranks on {hosts}" + ("" if self.each else " that differ")
+
+    def distance(self, here: Placement) -> float:
+        """How far it is from a communicator, as the emitted file has it (runtime/state.j2)."""
+        if not self.ranks:
+            return _ANY
+        ranks = _ratio(self.ranks, here.ranks)
+        if not self.hosts or not here.hosts:
+            return ranks
+        if (self.hosts == 1) != (here.hosts == 1):
+            return _NOT
+        each = _ratio(self.ranks / self.hosts, here.ranks / here.hosts)
+        load = 1.0
+        if self.load > 0 and here.load > 0:
+            load = _ratio(self.load / (self.ranks - 1), here.load / (here.ranks - 1))
+        if ranks > FAR_RANKS or each > FAR_EACH or load > FAR_LOAD:
+            return _NOT
+        is_alike = (self.hosts, self.each) == (here.hosts, here.each)
+        return max(ranks, each, load) - _BEHIND * is_alike
 
     @property
     def requires(self) -> frozenset[str]:
@@ -125,15 +168,20 @@ class DecisionTable:
         """The variant that serves a block."""
         return next(c.variant for c in self.cutoffs if c.most is None or block <= c.most)
 
-    def serves(self, ranks: int) -> bool:
-        """Whether all its rows can serve so many ranks."""
-        return all(cutoff.variant.body.algorithm.serves(ranks) for cutoff in self.cutoffs)
+    def serves(self, here: Placement) -> bool:
+        """Whether all its rows can serve a communicator on hosts of the tree."""
+        has_leaders = here.each > 1 or not here.hosts
+        return all(c.variant.body.algorithm.serves(here.ranks) for c in self.cutoffs) and (
+            has_leaders or "leaders" not in self.requires
+        )
 
     def check(self, source: str) -> None:
         """Raise UserError unless blocks increase and only the last row is unbounded."""
         sizes = [cutoff.most for cutoff in self.cutoffs]
         bounded = [size for size in sizes if size is not None]
-        where = f"{source}: table for {self.ranks} ranks"
+        where = f"{source}: table for {self.title}"
+        if not 0 <= self.each * self.hosts <= self.ranks or self.hosts > self.ranks:
+            raise UserError(f"{where}: {self.hosts} hosts with {self.each} ranks are not so many")
         if not sizes or sizes[-1] is not None or len(bounded) != len(sizes) - 1:
             raise UserError(f"{where}: the last row, and no other, has no 'most'")
         if any(a >= b for a, b in zip(bounded, bounded[1:])) or min(bounded, default=1) < 1:
@@ -145,11 +193,11 @@ class DecisionTable:
 
 @dataclass(frozen=True)
 class TreeNode:
-    """A node of the tree: its parent's number (-1: the top), how many messages the cable to it
-    carries at a time each way, and its host's 64-bit hash (0: a switch)."""
+    """A node of the tree: its parent's number (-1: the top), the speed of the cable to it in Mbit/s
+    (of all 1 where they are not known), and its host's 64-bit hash (0: a switch)."""
 
     parent: int
-    capacity: int
+    speed: int
     host: int
 
 
@@ -157,9 +205,13 @@ def hashed_tree(topology: Topology) -> tuple[TreeNode, ...]:
     """A topology as it may stand in an emitted file: no names."""
     name_of = topology.names.of
     return tuple(
-        TreeNode(node.parent, node.capacity, name_hash(name_of(node.host)) if node.host else 0)
+        TreeNode(node.parent, node.speed, name_hash(name_of(node.host)) if node.host else 0)
         for node in flatten(topology)
     )
+
+
+def _ratio(one: float, other: float) -> float:
+    return max(one / other, other / one)
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -192,6 +244,12 @@ class Decision:
         """Those of all tables."""
         return [cutoff for table in self.tables for cutoff in table.cutoffs]
 
+    def table(self, here: Placement) -> DecisionTable:
+        """The table that serves a communicator on hosts of the tree, as the emitted file chooses:
+        the nearest of those all of whose rows can."""
+        fitting = [t for t in self.tables if t is self.tables[-1] or t.serves(here)]
+        return min(fitting, key=lambda table: table.distance(here))
+
     def check(self, source: str) -> None:
         """Raise UserError unless dispatch over these tables is total."""
         for table in self.tables:
@@ -199,8 +257,8 @@ class Decision:
         for number, node in enumerate(self.tree):
             if not -1 <= node.parent < max(number, 0) or (node.parent < 0) != (number == 0):
                 raise UserError(f"{source}: tree: node {number} does not come after its parent")
-            if not 1 <= node.capacity <= MOST_CAPACITY:
-                raise UserError(f"{source}: tree: node {number} has no capacity")
+            if not 1 <= node.speed <= FASTEST:
+                raise UserError(f"{source}: tree: node {number} has no speed")
         if not self.tables or self.tables[-1].requires:
             raise UserError(
                 f"{source}: the last table serves every communicator: its rows must need nothing"

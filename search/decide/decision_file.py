@@ -14,7 +14,7 @@ from search.errors import UserError
 from search.files import write_whole
 from search.toml import load_toml
 
-SCHEMA = 1
+SCHEMA = 2
 HEADER = """\
 # Which variant serves which block. Rows may be changed by hand: then run "make emit".
 # most = the largest block (bytes to each peer) of a row; the last row of a table has none.
@@ -39,11 +39,14 @@ class _Row(_Form):
 class _Table(_Form):
     ranks: _Count
     row: tuple[_Row, ...]
+    hosts: _Count = 0
+    each: _Count = 0
+    load: float = 0.0
 
 
 class _Node(_Form):
     parent: int
-    capacity: int
+    speed: int
     host: _HostHash = "0"
 
 
@@ -58,7 +61,9 @@ def read_decision(path: Path, catalogue: Catalogue) -> Decision:
     """Read and check a decision file; UserError says what is wrong and where."""
     content = load_toml(path)
     if content.get("schema") != SCHEMA:
-        raise UserError(f"{path}: schema = {SCHEMA} is expected")
+        raise UserError(
+            f"{path}: schema = {SCHEMA} is expected: 'make decide emit' writes the file anew"
+        )
     try:
         form = msgspec.convert(content, _File)
     except msgspec.ValidationError as error:
@@ -70,10 +75,13 @@ def read_decision(path: Path, catalogue: Catalogue) -> Decision:
                 Cutoff(row.most, catalogue.variant(row.variant), row.why, row.evidence)
                 for row in table.row
             ),
+            table.hosts,
+            table.each,
+            table.load,
         )
         for table in form.table
     )
-    tree = tuple(TreeNode(node.parent, node.capacity, int(node.host, 16)) for node in form.tree)
+    tree = tuple(TreeNode(node.parent, node.speed, int(node.host, 16)) for node in form.tree)
     decision = Decision(tables, form.tuned, tree)
     decision.check(str(path))
     return decision
@@ -87,11 +95,14 @@ def write_decision(path: Path, decision: Decision) -> None:
             tuple(
                 _Row(row.variant.label, row.most, row.said, row.evidence) for row in table.cutoffs
             ),
+            table.hosts,
+            table.each,
+            table.load,
         )
         for table in decision.tables
     )
     tree = tuple(
-        _Node(node.parent, node.capacity, f"{node.host:016x}" if node.host else "0")
+        _Node(node.parent, node.speed, f"{node.host:016x}" if node.host else "0")
         for node in decision.tree
     )
     form = _File(SCHEMA, tables, decision.tuned, tree)

@@ -10,6 +10,7 @@ from typing import Optional
 from msgspec import structs
 
 from search.catalogue.algorithm import Variant
+from search.cluster.hosts import Placement
 from search.cluster.topology import FULL_FRAME
 from search.decide.claim import indistinguishable, spread_in, winners_of
 from search.decide.decision import Cutoff, DecisionTable, Evidence, Ratio, merge_equal
@@ -40,23 +41,53 @@ def decide(
     limit: Limit = unknown_limit,
     predicted: Predicted | None = None,
     is_disturbed: bool = False,
+    place: Callable[[int], Placement] | None = None,
 ) -> tuple[DecisionTable, ...]:
-    """A table for each number of ranks that was measured, the largest first; behind them, for each
-    whose rows need something, one that rests on what needs nothing. ``sizes`` gives the blocks that
-    were to be searched on so many ranks; ``predicted`` is shown beside what was measured. Where
+    """Tables for each number of ranks that was measured, the largest first: of each as many as
+    there are needs that its rows may have and a communicator may lack. ``sizes`` gives the blocks
+    that were to be searched on so many ranks; ``predicted`` is shown beside them. Where
     processors were short (``is_disturbed``) they, not the network, decide what is best for small
-    blocks: another than the library's own must be DISTURBED_MARGIN times faster there."""
-    tables, free = [], []
+    blocks: another than the library's own must be DISTURBED_MARGIN times faster there. ``place``
+    says how so many ranks lay: then what is far from all of that is the library's own."""
+    tables: list[DecisionTable] = []
     for ranks in sorted({workload.ranks for workload in cells}, reverse=True):
         mine = [cell for cell in cells.values() if cell.ranks == ranks]
         if is_disturbed:
             mine = [_doubted(cell, limit(ranks, cell.block)) for cell in mine]
-        tables.append(decide_table(mine, sizes(ranks), native, limit, predicted))
-        if tables[-1].requires:
-            needless = [c.restricted([v for v in c.rounds if not v.requires]) for c in mine]
-            kept = [cell for cell in needless if cell.rounds]
-            free.append(decide_table(kept, sizes(ranks), native, limit, predicted))
-    return (*tables, *free)
+
+        def make(left: Sequence[Cell], ranks: int = ranks) -> DecisionTable:
+            return decide_table(left, sizes(ranks), native, limit, predicted)
+
+        where = place(ranks) if place else Placement(ranks)
+        tables += [
+            replace(table, hosts=where.hosts, each=where.each, load=where.load)
+            for table in _tables_by_needs(mine, make)
+        ]
+    if place:
+        elsewhere = Cutoff(None, native, "far from all that was measured")
+        tables.append(DecisionTable(0, (elsewhere,)))
+    return tuple(sorted(tables, key=lambda table: bool(table.requires), reverse=True))
+
+
+def _tables_by_needs(
+    cells: Sequence[Cell], make: Callable[[Sequence[Cell]], DecisionTable]
+) -> list[DecisionTable]:
+    """The table of all variants; and wherever rows of one require something, that of the variants
+    that do not, so that one row takes no other away from who cannot have it."""
+    found: dict[frozenset[str], DecisionTable] = {}
+    waiting: list[frozenset[str]] = [frozenset()]
+    while waiting:
+        lacking = waiting.pop(0)
+        kept = [
+            cell.restricted([v for v in cell.rounds if not v.requires & lacking])
+            if lacking
+            else cell
+            for cell in cells
+        ]
+        found[lacking] = make([cell for cell in kept if cell.rounds])
+        further = (lacking | {one} for one in sorted(found[lacking].requires))
+        waiting += [one for one in further if one not in found and one not in waiting]
+    return list(dict.fromkeys(found.values()))
 
 
 def _doubted(cell: Cell, bound: float | None) -> Cell:

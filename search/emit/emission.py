@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from search.catalogue.algorithm import SCRATCH_BLOCK, SCRATCH_MOST, Variant
 from search.catalogue.catalogue import Catalogue, numbers_of
-from search.decide.decision import Decision, TreeNode
+from search.decide.decision import FAR_EACH, FAR_LOAD, FAR_RANKS, Decision, TreeNode
 from search.emit.c_text import environment_of, symbol
 from search.emit.functions import functions_of, render_algorithm, shared_functions, used_by
 from search.emit.keepers import keepers_for
@@ -37,7 +37,7 @@ def _tree(decision: Decision) -> list[dict[str, Any]]:
     return [
         {
             "parent": node.parent,
-            "capacity": node.capacity,
+            "speed": node.speed,
             "host": Markup(f"UINT64_C(0x{node.host:016x})") if node.host else 0,
         }
         for node in decision.tree or (TreeNode(-1, 1, 0), TreeNode(0, 1, 0))
@@ -61,7 +61,10 @@ def emit_c(
     others = [body for other in beside for body in other.bodies()]
     chosen = [b for b in catalogue.bodies() if all_bodies or b.label in named] + others
     known = [*catalogue.bodies(), *others]
-    keepers = keepers_for(templates, chosen, variants, all_bodies)
+    by_placement = any(table.hosts for table in decision.tables)
+    keepers = keepers_for(
+        templates, chosen, variants, all_bodies, ["placement"] if by_placement else []
+    )
     kept = {keeper.name for keeper in keepers}
     used = {
         number.name for body in chosen for number in body.numbers if number.keeps in {None, *kept}
@@ -83,6 +86,15 @@ def emit_c(
         "hashes": any(keeper.hashes for keeper in keepers),
         "lent": [symbol(name) for name in sorted({n for b in chosen for n in b.algorithm.keeps})],
         "rankings": "rankings" in kept,
+        "kept_numbers": [
+            {"name": symbol(number.name), "keeps": symbol(number.keeps)}
+            for number in numbers
+            if number.keeps
+        ],
+        "by_placement": by_placement,
+        "far_ranks": FAR_RANKS,
+        "far_each": FAR_EACH,
+        "far_load": FAR_LOAD,
         "tree": _tree(decision),
         "most_depth": MOST_DEPTH if all_bodies else _most_depth(variants),
         "scratch_block": SCRATCH_BLOCK,

@@ -35,11 +35,16 @@ def read_keeper(templates: Path, name: str) -> Keeper:
 
 
 def keepers_for(
-    templates: Path, bodies: Sequence[Body], variants: Sequence[Variant], every: bool
+    templates: Path,
+    bodies: Sequence[Body],
+    variants: Sequence[Variant],
+    every: bool,
+    also: Sequence[str] = (),
 ) -> list[Keeper]:
-    """What is kept for these bodies and variants, or for all that bodies can be told: each behind
-    what it needs, those that wrap bodies last."""
-    wanted = [name for body in bodies for name in body.algorithm.keeps]
+    """What is kept for these bodies and variants, or for all that bodies can be told, and ``also``
+    these: each behind what it needs, those that wrap bodies last."""
+    wanted = [*also]
+    wanted += [name for body in bodies for name in body.algorithm.keeps]
     for body in bodies if every else ():
         wanted += [number.keeps for number in body.numbers if number.keeps]
     for variant in variants:

@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from search.catalogue.parameter import Number
-from search.decide.decision import Cutoff, Decision, Origin
+from search.decide.decision import Cutoff, Decision, DecisionTable, Origin
 from search.emit.c_text import comment, comment_text, literal, quoted, symbol
 
 LIBRARY_WORDS = 2
@@ -42,23 +42,30 @@ def _of_grid(tuned: Origin) -> str:
     return " in a grid of {} x {}".format(*tuned.grid) if tuned.grid else ""
 
 
-def _table_comment(ranks: int, last: bool, tuned: Origin | None) -> Markup:
-    measured = f"Measured on {ranks} ranks" if ranks else "Published cut-offs, not measured"
-    if tuned and ranks in tuned.grid:
-        measured += " of each row or column of the grid, all at once"
-    near = "the numbers of ranks nearest to it" if ranks else "those numbers of ranks"
-    served = "any number of ranks" if last else f"{near} that all its rows serve"
+def _table_comment(table: DecisionTable, decision: Decision) -> Markup:
+    if not table.ranks and decision.tuned:
+        return comment("For what is far from all that was measured.", indent=0)
+    measured = "Published cut-offs, not measured"
+    if table.ranks:
+        measured = f"Measured on {table.title}"
+    if decision.tuned and table.ranks in decision.tuned.grid:
+        measured += ", each row or column of the grid, all at once"
+    is_last = table is decision.tables[-1]
+    near = "the communicators nearest to that" if table.ranks else "those numbers of ranks"
+    served = "any number of ranks" if is_last else f"{near} that all its rows serve"
     return comment(f"{measured}; for {served}.", indent=0)
 
 
 def tables_of(decision: Decision, numbers: Sequence[Number]) -> list[dict[str, Any]]:
     """The tables, for numbers that the file has."""
-    count = len(decision.tables)
     return [
         {
-            "comment": _table_comment(table.ranks, index == count - 1, decision.tuned),
+            "comment": _table_comment(table, decision),
             "symbol": symbol(f"atall_rows_{index}"),
             "ranks": table.ranks,
+            "hosts": table.hosts,
+            "each": table.each,
+            "load": Markup(repr(float(table.load))),
             "length": len(table.cutoffs),
             "rows": [_row(cutoff, numbers) for cutoff in table.cutoffs],
         }
@@ -78,7 +85,8 @@ def info_of(decision: Decision) -> list[str]:
         on = f"{tuned.ranks} ranks{_of_grid(tuned)} on {len(tuned.hosts)} host(s)"
         lines = [f"tuned with {tuned.library}, {on}; fingerprint {tuned.fingerprint}"]
     for table in decision.tables:
-        lines.append(f"table for {table.ranks or 'all numbers of'} ranks:")
+        other = decision.tuned and not table.ranks
+        lines.append(f"table for {'all other communicators' if other else table.title}:")
         for row in table.cutoffs:
             most = "beyond" if row.most is None else f"to {row.most} bytes"
             lines.append(f"  {most}: {row.variant.label}")

@@ -74,8 +74,8 @@ def probe(
     if jumps:
         say(f"protocol switches after {', '.join(map(size_text, jumps))}")
     if job.phases and len(cluster.ranks_on()) > 1:
-        gap = job.phases / job.least_phases
-        share = "the least there can be" if gap == 1 else f"{gap:.2f} times the least there can be"
+        gap = job.over_bound
+        share = "as fast as can be" if gap == 1 else f"{gap:.2f} times as long as can be"
         say(f"contention-free in {job.phases} phases, {share}")
     machine = replace(machine, dilation=cluster.dilation)
     if cluster.ranks > 1 and effort:

@@ -90,7 +90,8 @@ struct atall_row {
 };
 
 struct atall_table {
-    int ranks; /* for which it was measured; 0: untuned */
+    int ranks, hosts, each; /* on which it was measured; each: ranks a host; 0: not known, or any */
+    double load;            /* of the busiest cable: ns for a byte to each peer; 0: not known */
     int rows;
     const struct atall_row *row;
 };
@@ -116,8 +117,8 @@ static const struct atall_row atall_rows_1[] = {
 };
 
 static const struct atall_table atall_tables[] = {
-    { 0, 3, atall_rows_0 },
-    { 0, 3, atall_rows_1 },
+    { 0, 0, 0, 0.0, 3, atall_rows_0 },
+    { 0, 0, 0, 0.0, 3, atall_rows_1 },
 };
 
 enum { ATALL_TABLES = sizeof atall_tables / sizeof atall_tables[0] };
@@ -830,7 +831,7 @@ int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
 /* ---- what is kept with a communicator ---------------------------------------------------- */
 
 /* Which file this is: all ranks of a communicator must have the same. */
-enum { ATALL_FILE_MARK = 1020586623 };
+enum { ATALL_FILE_MARK = 372834627 };
 
 /* The same for people: atall-info finds it in every program and library with this file in it. */
 enum { ATALL_MARK = 10 };
@@ -862,20 +863,32 @@ static bool atall_body_serves(int body, const struct atall_state *state)
     return !atall_bodies[body].serves || atall_bodies[body].serves(state);
 }
 
+static bool atall_row_serves(const struct atall_row *row, const struct atall_state *state)
+{
+    return atall_body_serves(row->body, state);
+}
+
 static bool atall_table_serves(const struct atall_table *table, const struct atall_state *state)
 {
     for (int i = 0; i < table->rows; i++)
-        if (!atall_body_serves(table->row[i].body, state))
+        if (!atall_row_serves(&table->row[i], state))
             return false;
     return true;
 }
 
-/* How far from the number of ranks a table was measured: 1 is exact. */
-static double atall_distance(const struct atall_table *table, int ranks)
+static double atall_ratio(double one, double other)
+{
+    return one > other ? one / other : other / one;
+}
+
+/* How far a communicator is from that on which a table was measured: 1 is exact, INT_MAX what
+ * serves any. */
+static double atall_distance(const struct atall_table *table, const struct atall_state *state)
 {
     if (table->ranks == 0)
         return INT_MAX;
-    return table->ranks > ranks ? (double)table->ranks / ranks : (double)ranks / table->ranks;
+    double ranks = atall_ratio(table->ranks, state->ranks);
+    return ranks;
 }
 
 /* The nearest table all of whose rows serve a communicator; the last one serves any. */
@@ -884,7 +897,7 @@ static const struct atall_table *atall_choose_table(const struct atall_state *st
     const struct atall_table *best = &atall_tables[ATALL_TABLES - 1];
     for (int i = ATALL_TABLES - 1; i >= 0; i--)
         if (atall_table_serves(&atall_tables[i], state) &&
-            atall_distance(&atall_tables[i], state->ranks) <= atall_distance(best, state->ranks))
+            atall_distance(&atall_tables[i], state) <= atall_distance(best, state))
             best = &atall_tables[i];
     return best;
 }
@@ -895,13 +908,15 @@ static void atall_announce(const struct atall_state *state, const struct atall_t
 {
     if (verbose < 1)
         return;
-    fprintf(stderr, "ATALL: communicator of %d ranks: ", state->ranks);
+    fprintf(stderr, "ATALL: communicator of %d ranks", state->ranks);
     if (state->row == &state->forced)
-        fprintf(stderr, "forced %s\n", state->forced.label);
+        fprintf(stderr, ": forced %s\n", state->forced.label);
+    else if (table->ranks && table->hosts)
+        fprintf(stderr, ": table for %d ranks on %d host(s)\n", table->ranks, table->hosts);
     else if (table->ranks)
-        fprintf(stderr, "table for %d ranks\n", table->ranks);
+        fprintf(stderr, ": table for %d ranks\n", table->ranks);
     else
-        fprintf(stderr, "untuned table\n");
+        fprintf(stderr, ": untuned table\n");
     for (size_t i = 0; verbose > 1 && i < sizeof atall_info / sizeof atall_info[0]; i++)
         fprintf(stderr, "ATALL:   %s\n", atall_info[i] + ATALL_MARK);
 }

@@ -99,12 +99,13 @@ struct atall_row {
 };
 
 struct atall_table {
-    int ranks; /* for which it was measured; 0: untuned */
+    int ranks, hosts, each; /* on which it was measured; each: ranks a host; 0: not known, or any */
+    double load;            /* of the busiest cable: ns for a byte to each peer; 0: not known */
     int rows;
     const struct atall_row *row;
 };
 
-/* Measured on 8 ranks; for the numbers of ranks nearest to it that all its rows serve. */
+/* Measured on 8 ranks; for the communicators nearest to that that all its rows serve. */
 static const struct atall_row atall_rows_0[] = {
     /* at 64 B: 1.02 (0.97-1.08) x bruck(radix=2), not distinguishable; 54 calls, 0
      * retransmissions; a small block, where time is dilated 2 x; bruck(radix=2) led in the
@@ -128,8 +129,8 @@ static const struct atall_row atall_rows_1[] = {
 };
 
 static const struct atall_table atall_tables[] = {
-    { 8, 3, atall_rows_0 },
-    { 8, 2, atall_rows_1 },
+    { 8, 0, 0, 0.0, 3, atall_rows_0 },
+    { 8, 0, 0, 0.0, 2, atall_rows_1 },
 };
 
 enum { ATALL_TABLES = sizeof atall_tables / sizeof atall_tables[0] };
@@ -175,8 +176,8 @@ enum {
 
 /* A node of the cluster's tree. */
 struct atall_node {
-    int parent;   /* a smaller number; the first node is the top: -1 */
-    int capacity; /* messages at a time that the cable to the parent carries each way */
+    int parent; /* a smaller number; the first node is the top: -1 */
+    int speed;  /* of the cable to the parent, in Mbit/s; all 1 where that is not known */
 };
 
 /* Where the ranks of a communicator are. */
@@ -207,9 +208,10 @@ enum { ATALL_BY_RECEIVER, ATALL_BY_SENDER, ATALL_BY };
 /* What a rank does in a planned all-to-all: its sends and receives in the order of their phases. */
 struct atall_schedule {
     bool made;
-    int phases, least, peers;                               /* least: phases that there must be */
-    int *to, *from;                                         /* one of each peer, by phase */
-    int *send_phase, *receive_phase;                        /* the phase of each */
+    int phases, peers;
+    uint64_t ticks, bound;           /* what all phases take, and what they must take */
+    int *to, *from;                  /* one of each peer, by phase */
+    int *send_phase, *receive_phase; /* the phase of each */
     struct atall_tokens tokens[ATALL_MOST_DEPTH][ATALL_BY]; /* [depth - 1] */
     int requests;                                           /* that a call has at the most */
     MPI_Request *request;                                   /* room for them */
@@ -222,6 +224,7 @@ struct atall_schedule {
  * at the same place on their hosts.
  */
 struct atall_leaders {
+    bool made;
     int hosts, each; /* hosts with so many ranks each; 0: they differ, or have one */
     int host, place; /* of this rank: its host's number, its own among the host's */
     int *member;     /* the rank at [host * each + place] */
@@ -689,7 +692,7 @@ static void atall_count_call(struct atall_process *process, int ranks, size_t bl
 
 static bool atall_topology(const struct atall_state *state)
 {
-    return state->schedule.made;
+    return state->tree.made;
 }
 
 struct atall_body {
@@ -1168,7 +1171,7 @@ int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
 /* ---- what is kept with a communicator ---------------------------------------------------- */
 
 /* Which file this is: all ranks of a communicator must have the same. */
-enum { ATALL_FILE_MARK = 921218182 };
+enum { ATALL_FILE_MARK = 1034424585 };
 
 /* The same for people: atall-info finds it in every program and library with this file in it. */
 enum { ATALL_MARK = 10 };
@@ -1199,20 +1202,34 @@ static bool atall_body_serves(int body, const struct atall_state *state)
     return !atall_bodies[body].serves || atall_bodies[body].serves(state);
 }
 
+static bool atall_row_serves(const struct atall_row *row, const struct atall_state *state)
+{
+    if (row->values.leaders > 0 && !state->leaders.made)
+        return false;
+    return atall_body_serves(row->body, state);
+}
+
 static bool atall_table_serves(const struct atall_table *table, const struct atall_state *state)
 {
     for (int i = 0; i < table->rows; i++)
-        if (!atall_body_serves(table->row[i].body, state))
+        if (!atall_row_serves(&table->row[i], state))
             return false;
     return true;
 }
 
-/* How far from the number of ranks a table was measured: 1 is exact. */
-static double atall_distance(const struct atall_table *table, int ranks)
+static double atall_ratio(double one, double other)
+{
+    return one > other ? one / other : other / one;
+}
+
+/* How far a communicator is from that on which a table was measured: 1 is exact, INT_MAX what
+ * serves any. */
+static double atall_distance(const struct atall_table *table, const struct atall_state *state)
 {
     if (table->ranks == 0)
         return INT_MAX;
-    return table->ranks > ranks ? (double)table->ranks / ranks : (double)ranks / table->ranks;
+    double ranks = atall_ratio(table->ranks, state->ranks);
+    return ranks;
 }
 
 /* The nearest table all of whose rows serve a communicator; the last one serves any. */
@@ -1221,7 +1238,7 @@ static const struct atall_table *atall_choose_table(const struct atall_state *st
     const struct atall_table *best = &atall_tables[ATALL_TABLES - 1];
     for (int i = ATALL_TABLES - 1; i >= 0; i--)
         if (atall_table_serves(&atall_tables[i], state) &&
-            atall_distance(&atall_tables[i], state->ranks) <= atall_distance(best, state->ranks))
+            atall_distance(&atall_tables[i], state) <= atall_distance(best, state))
             best = &atall_tables[i];
     return best;
 }
@@ -1232,13 +1249,15 @@ static void atall_announce(const struct atall_state *state, const struct atall_t
 {
     if (verbose < 1)
         return;
-    fprintf(stderr, "ATALL: communicator of %d ranks: ", state->ranks);
+    fprintf(stderr, "ATALL: communicator of %d ranks", state->ranks);
     if (state->row == &state->forced)
-        fprintf(stderr, "forced %s\n", state->forced.label);
+        fprintf(stderr, ": forced %s\n", state->forced.label);
+    else if (table->ranks && table->hosts)
+        fprintf(stderr, ": table for %d ranks on %d host(s)\n", table->ranks, table->hosts);
     else if (table->ranks)
-        fprintf(stderr, "table for %d ranks\n", table->ranks);
+        fprintf(stderr, ": table for %d ranks\n", table->ranks);
     else
-        fprintf(stderr, "untuned table\n");
+        fprintf(stderr, ": untuned table\n");
     for (size_t i = 0; verbose > 1 && i < sizeof atall_info / sizeof atall_info[0]; i++)
         fprintf(stderr, "ATALL:   %s\n", atall_info[i] + ATALL_MARK);
 }
@@ -1342,13 +1361,13 @@ static int atall_hash_host(uint64_t *whole, uint64_t *part)
  * domains unless two are the same then. */
 /* clang-format off */
 static const struct atall_node atall_nodes[] = {
-    { -1, 1 },
-    { 0, 2 },
-    { 0, 2 },
-    { 1, 1 },
-    { 1, 1 },
-    { 2, 1 },
-    { 2, 1 },
+    { -1, 1000 },
+    { 0, 2000 },
+    { 0, 2000 },
+    { 1, 1000 },
+    { 1, 1000 },
+    { 2, 1000 },
+    { 2, 1000 },
 };
 
 /* The host of each node; 0: a switch. */
@@ -1400,27 +1419,46 @@ static void atall_release_tree(struct atall_tree *tree)
 /* ---- contention-free phases -------------------------------------------------------------- */
 
 /*
- * The planner: plain C without MPI. All ranks run it on the same data and get the same plan.
+ * The planner: plain C without MPI. All ranks run it on the same data and get the same plan, so it
+ * counts in integers.
  *
  * Switches and hosts form a tree of full-duplex cables. Two messages contend when their paths
  * share a cable in the same direction. A cable with m of N ranks below it must carry m (N - m)
- * blocks each way, so no schedule has fewer phases than the largest such load. Where all cables
- * are equally fast this one has exactly as many (Faraj and Yuan 4.2, reference 5): seen from an
- * end of a busiest cable, the root, the messages between each two of its branches fill phases in
- * a row such that a branch sends one and receives one at a time; a message within a branch fits
- * beside them if it leaves from the rank that receives and goes to the rank that sends.
+ * blocks each way, so nothing is faster than the largest such load over its cable's speed. Where
+ * all cables that carry any are equally fast this plan is not slower (Faraj and Yuan 4.2,
+ * reference 5): seen from an end of a busiest cable, the root, the messages between each two of
+ * its branches fill phases in a row such that a branch sends one and receives one at a time; a
+ * message within a branch fits beside them if it leaves from the rank that receives and goes to
+ * the rank that sends.
  *
  * So far the paper. But acknowledgements and tokens queue behind what their host itself sends, so
  * a host that sends and receives at a time does both more slowly. Hosts below a busy cable are
  * idle most of the time: whatever crosses no busiest cable is moved, if that can be, to a phase
  * in which both of its hosts are idle, and then has them for itself.
  */
+struct atall_layout {
+    const struct atall_node *node; /* the tree */
+    int nodes;
+    const int *home; /* the node of each rank */
+    int ranks;
+};
+
 struct atall_plan {
     int ranks, phases;
-    int least;   /* phases that there must be: the largest load of a cable over its capacity */
-    int *phase;  /* of the message [from * ranks + to]; -1 from a rank to itself */
-    bool *alone; /* whether its hosts neither send nor receive anything else in its phase */
+    int *phase;     /* of the message [from * ranks + to]; -1 from a rank to itself */
+    bool *alone;    /* whether its hosts neither send nor receive anything else in its phase */
+    int *capacity;  /* of each node: messages that its cable carries at a time, each way */
+    uint64_t ticks; /* what all phases take, of a cable of speed 1 the ATALL_TICKSth of a block */
+    uint64_t bound; /* what they must take */
 };
+
+enum { ATALL_TICKS = 1 << 30 };
+
+/* What so many blocks take on a cable. */
+static uint64_t atall_ticks(uint64_t blocks, int speed)
+{
+    return blocks * ATALL_TICKS / (unsigned)speed;
+}
 
 /* The tree as seen from the root: each of its cables leads to a branch. */
 struct atall_branches {
@@ -1431,22 +1469,21 @@ struct atall_branches {
 };
 
 /* Ranks at and below each node. */
-static void atall_count_below(const struct atall_node *node, int nodes, const int *home, int ranks,
-                              int *below)
+static void atall_count_below(const struct atall_layout *at, int *below)
 {
-    memset(below, 0, (size_t)nodes * sizeof *below);
-    for (int r = 0; r < ranks; r++)
-        below[home[r]]++;
-    for (int i = nodes - 1; i > 0; i--)
-        below[node[i].parent] += below[i];
+    memset(below, 0, (size_t)at->nodes * sizeof *below);
+    for (int r = 0; r < at->ranks; r++)
+        below[at->home[r]]++;
+    for (int i = at->nodes - 1; i > 0; i--)
+        below[at->node[i].parent] += below[i];
 }
 
 /* A node none of whose branches has more than half of the ranks, and among those one with the
  * largest branch: an end of a busiest cable. */
-static int atall_find_root(const struct atall_node *node, int nodes, const int *below, int ranks,
-                           int *largest)
+static int atall_find_root(const struct atall_layout *at, const int *below, int *largest)
 {
-    int root = 0;
+    const struct atall_node *node = at->node;
+    int root = 0, nodes = at->nodes, ranks = at->ranks;
     for (int i = 0; i < nodes; i++)
         largest[i] = ranks - below[i] > 1 ? ranks - below[i] : 1;
     for (int i = 1; i < nodes; i++)
@@ -1463,11 +1500,12 @@ static int atall_find_root(const struct atall_node *node, int nodes, const int *
 /* Number the branches by size and list their members. `key` has room for nodes, `order` for
  * nodes + ranks + 1 numbers. A branch's key is the node below the root in it, or `nodes` for what
  * lies above the root, or nodes + 1 + r for a rank r at the root itself. */
-static void atall_find_branches(const struct atall_node *node, int nodes, const int *home,
-                                int ranks, int root, int *key, int *order,
+static void atall_find_branches(const struct atall_layout *layout, int root, int *key, int *order,
                                 struct atall_branches *branches)
 {
-    int keys = nodes + 1 + ranks, at = 0;
+    const struct atall_node *node = layout->node;
+    const int *home = layout->home;
+    int nodes = layout->nodes, ranks = layout->ranks, keys = nodes + 1 + ranks, at = 0;
     for (int i = 0; i < nodes; i++) /* parents first */
         key[i] = i == root || i == 0 ? nodes : node[i].parent == root ? i : key[node[i].parent];
     memset(order, 0, (size_t)keys * sizeof *order);
@@ -1601,8 +1639,8 @@ static int atall_path(const struct atall_node *node, int from, int to, int *cabl
     return count;
 }
 
-/* All phases where cables are equally fast; false without memory. */
-static bool atall_plan_equal(struct atall_plan *plan, const struct atall_branches *branches)
+/* Fill all phases from the branches; false without memory. */
+static bool atall_fill_phases(struct atall_plan *plan, const struct atall_branches *branches)
 {
     int largest = branches->size[0];
     size_t keys = (size_t)(largest + 1) * (size_t)(largest + 1);
@@ -1626,13 +1664,33 @@ static bool atall_plan_equal(struct atall_plan *plan, const struct atall_branche
     return placed;
 }
 
+/* All phases, as if cables were equally fast; false without memory. */
+static bool atall_plan_equal(const struct atall_layout *at, struct atall_plan *plan)
+{
+    size_t nodes = (size_t)at->nodes, ranks = (size_t)at->ranks;
+    int *room = (int *)malloc((3 * nodes + 4 * ranks + 1) * sizeof *room);
+    if (!room)
+        return false;
+    int *below = room, *key = below + nodes, *order = key + nodes;
+    struct atall_branches branches;
+    branches.size = order + nodes + ranks + 1;
+    branches.first = branches.size + ranks;
+    branches.member = branches.first + ranks;
+    atall_count_below(at, below);
+    int root = atall_find_root(at, below, key);
+    atall_find_branches(at, root, key, order, &branches);
+    bool planned = atall_fill_phases(plan, &branches);
+    free(room);
+    return planned;
+}
+
 /* The cables that a message has for itself in its phase: its path and, if it is alone, the other
  * directions at its hosts. */
-static int atall_held(const struct atall_node *node, const int *home, const struct atall_plan *plan,
-                      int message, int *cable)
+static int atall_held(const struct atall_layout *at, const struct atall_plan *plan, int message,
+                      int *cable)
 {
-    int from = home[message / plan->ranks], to = home[message % plan->ranks];
-    int count = atall_path(node, from, to, cable);
+    int from = at->home[message / plan->ranks], to = at->home[message % plan->ranks];
+    int count = atall_path(at->node, from, to, cable);
     if (plan->alone[message]) {
         cable[count++] = 2 * from + 1;
         cable[count++] = 2 * to;
@@ -1640,16 +1698,17 @@ static int atall_held(const struct atall_node *node, const int *home, const stru
     return count;
 }
 
-/* Which cables are held in each phase, a bit for each. */
+/* Which cables are held in each phase of a window, a bit for each. */
 struct atall_held_cables {
     size_t row; /* bytes of a phase */
+    int first, phases;
     unsigned char *bits;
 };
 
 static bool atall_is_free(const struct atall_held_cables *held, int phase, const int *cable,
                           int count)
 {
-    const unsigned char *bits = held->bits + (size_t)phase * held->row;
+    const unsigned char *bits = held->bits + (size_t)(phase - held->first) * held->row;
     for (int k = 0; k < count; k++)
         if (bits[cable[k] / 8] >> cable[k] % 8 & 1)
             return false;
@@ -1658,245 +1717,646 @@ static bool atall_is_free(const struct atall_held_cables *held, int phase, const
 
 static void atall_flip(struct atall_held_cables *held, int phase, const int *cable, int count)
 {
-    unsigned char *bits = held->bits + (size_t)phase * held->row;
+    if (phase < held->first || phase >= held->first + held->phases)
+        return;
+    unsigned char *bits = held->bits + (size_t)(phase - held->first) * held->row;
     for (int k = 0; k < count; k++)
         bits[cable[k] / 8] ^= (unsigned char)(1u << cable[k] % 8);
 }
 
-/* Phases that a cable needs: what it carries, over its capacity. */
-static int atall_cable_phases(const struct atall_node *node, const int *below, int ranks, int i)
+/* Blocks that the cable of a node must carry each way. */
+static int atall_cable_load(const int *below, int ranks, int node)
 {
-    int load = below[i] * (ranks - below[i]);
-    return (load + node[i].capacity - 1) / node[i].capacity;
+    return below[node] * (ranks - below[node]);
 }
 
-/* Phases needed at least. */
-static int atall_least_phases(const struct atall_node *node, int nodes, const int *below, int ranks)
+/* Move the window to where a phase is its first, with all that is held there. */
+static void atall_move_window(const struct atall_layout *at, const struct atall_plan *plan,
+                              int first, int *cable, struct atall_held_cables *held)
 {
-    int least = ranks > 1;
-    for (int i = 1; i < nodes; i++) {
-        int phases = atall_cable_phases(node, below, ranks, i);
-        least = phases > least ? phases : least;
-    }
-    return least;
+    int pairs = plan->ranks * plan->ranks;
+    held->first = first;
+    memset(held->bits, 0, (size_t)held->phases * held->row);
+    for (int m = 0; m < pairs; m++)
+        if (plan->phase[m] >= first && plan->phase[m] < first + held->phases)
+            atall_flip(held, plan->phase[m], cable, atall_held(at, plan, m, cable));
 }
 
-/* Whether a message crosses cables, but none that is busy in every phase. */
-static bool atall_crosses_no_busiest(const struct atall_node *node, const struct atall_plan *plan,
-                                     const int *below, const int *cable, int count)
-{
-    for (int k = 0; k < count; k++)
-        if (atall_cable_phases(node, below, plan->ranks, cable[k] / 2) == plan->least)
-            return false;
-    return count > 0;
-}
+enum {
+    ATALL_MOST_TRIES = 128,      /* phases that are looked at for one message */
+    ATALL_MOST_WINDOW = 1 << 22, /* bytes */
+};
 
-enum { ATALL_MOST_TRIES = 128 }; /* phases that are looked at for one message */
-
-/* Move messages to phases in which they are alone; what finds none stays where it was. False
- * without memory. */
-static bool atall_spread(const struct atall_node *node, int nodes, const int *home,
-                         const int *below, struct atall_plan *plan)
+/* Move messages that cross no busiest cable to phases in which they are alone; what finds none
+ * stays where it was. False without memory. */
+static bool atall_spread(const struct atall_layout *at, const int *below, struct atall_plan *plan)
 {
-    int pairs = plan->ranks * plan->ranks, next = 0;
-    int tries = plan->phases < ATALL_MOST_TRIES ? plan->phases : ATALL_MOST_TRIES;
-    struct atall_held_cables held = { (2 * (size_t)nodes + 7) / 8, NULL };
-    int *cable = (int *)malloc(2 * (size_t)nodes * sizeof *cable);
-    held.bits = (unsigned char *)calloc((size_t)plan->phases, held.row);
+    int pairs = plan->ranks * plan->ranks, next = 0, most = 0;
+    struct atall_held_cables held = { (2 * (size_t)at->nodes + 7) / 8, 0, plan->phases, NULL };
+    size_t window = ATALL_MOST_WINDOW / held.row;
+    if (window < 2 * ATALL_MOST_TRIES)
+        window = 2 * ATALL_MOST_TRIES;
+    if ((size_t)plan->phases > window)
+        held.phases = (int)window;
+    int *cable = (int *)malloc((2 * (size_t)at->nodes + 2) * sizeof *cable);
+    held.bits = (unsigned char *)malloc((size_t)held.phases * held.row + 1);
     bool ready = cable && held.bits;
 
-    for (int m = 0; ready && m < pairs; m++)
-        if (plan->phase[m] >= 0)
-            atall_flip(&held, plan->phase[m], cable, atall_held(node, home, plan, m, cable));
+    for (int i = 1; i < at->nodes; i++)
+        most = atall_cable_load(below, plan->ranks, i) > most
+                   ? atall_cable_load(below, plan->ranks, i)
+                   : most;
+    if (ready)
+        atall_move_window(at, plan, 0, cable, &held);
     for (int m = 0; ready && m < pairs; m++) {
-        int count = atall_held(node, home, plan, m, cable), found = -1;
-        if (!atall_crosses_no_busiest(node, plan, below, cable, count))
+        int count = atall_held(at, plan, m, cable), found = -1;
+        bool movable = count > 0;
+        for (int k = 0; k < count; k++)
+            movable = movable && atall_cable_load(below, plan->ranks, cable[k] / 2) < most;
+        if (!movable)
             continue;
+        if (held.phases < plan->phases &&
+            (next == plan->phases || next > held.first + held.phases - ATALL_MOST_TRIES)) {
+            next %= plan->phases;
+            atall_move_window(at, plan, next, cable, &held);
+        }
         atall_flip(&held, plan->phase[m], cable, count);
         plan->alone[m] = true;
-        count = atall_held(node, home, plan, m, cable);
-        for (int i = 0; i < tries && found < 0; i++)
-            if (atall_is_free(&held, (next + i) % plan->phases, cable, count))
-                found = (next + i) % plan->phases;
+        count = atall_held(at, plan, m, cable);
+        for (int i = 0; i < ATALL_MOST_TRIES && i < plan->phases && found < 0; i++) {
+            int phase = held.phases < plan->phases ? next + i : (next + i) % plan->phases;
+            if (phase >= held.first && phase < held.first + held.phases && phase < plan->phases &&
+                atall_is_free(&held, phase, cable, count))
+                found = phase;
+        }
         plan->alone[m] = found >= 0;
         if (found >= 0) {
             plan->phase[m] = found;
             next = found + 1;
         }
-        atall_flip(&held, plan->phase[m], cable, atall_held(node, home, plan, m, cable));
+        atall_flip(&held, plan->phase[m], cable, atall_held(at, plan, m, cable));
     }
     free(held.bits);
     free(cable);
     return ready;
 }
 
-/* How many messages each cable carries in each phase, where cables differ; and whether it carries
- * as many as it can, a bit for each phase. */
-struct atall_room {
-    size_t words; /* of 64 phases */
-    uint64_t *full;
-    unsigned char *taken;
-    size_t *first; /* of each cable: it is full in every word before this one */
+/*
+ * Where cables differ in speed. Phases are planned as if all hosts hung off one switch: in each a
+ * host's cable carries one message each way. Then phases exchange messages, two at a time, until
+ * none asks a cable between switches for more than it carries. The messages of two phases form
+ * chains, in which neighbours share a sender or a receiver; a chain changes sides as a whole, and
+ * each host's cable still carries one in either phase.
+ *
+ * A message is as fast as the slower of its hosts' cables. A host with several ranks that is much
+ * faster than others may have several ports here: it is a port that carries one at a time.
+ */
+
+/* What all messages together ask of the cable of a node: the sum of their speeds, up and down, and
+ * the largest of their speeds. */
+struct atall_demand {
+    uint64_t sum[2];
+    int unit;
 };
 
-/* The first phase in which all cables of a path have room, which is taken; -1 if none has. */
-static long atall_take_room(const struct atall_node *node, struct atall_room *room,
-                            const int *cable, int count)
+/* Ports, and the phases that they need. */
+struct atall_ports {
+    int count, phases;
+    int *of; /* each rank's */
+};
+
+/* Phases, and what cables are asked for in them. */
+struct atall_balance {
+    const struct atall_layout *at;
+    const struct atall_ports *ports;
+    struct atall_plan *plan;
+    int watched;      /* directions of cables that can be asked for too much */
+    int *number;      /* of each direction of a cable among them, or -1 */
+    int *most, *load; /* what each carries, a sum of speeds; what it is asked: [phase * watched] */
+    int *head, *next; /* the messages of a phase */
+    size_t budget;    /* messages that may still be looked at */
+    int *sent[2], *received[2]; /* of two phases, by port: its message or -1 */
+    bool *seen;                 /* of a message: its chain is known */
+    int *chain;                 /* messages */
+    int *net;                   /* by how much they ask more in the first phase, of each cable */
+    int *touched, *is_touched;  /* which cables they ask */
+    int *above;                 /* of each node: the next one above whose cable is watched, or 0 */
+    int *lowest;                /* of each rank: its node if that is one, else the next above */
+    int *asked;                 /* watched cables of a message */
+};
+
+static int atall_message_speed(const struct atall_layout *at, int message)
 {
-    uint64_t full = 0;
-    size_t word = 0;
+    int from = at->node[at->home[message / at->ranks]].speed;
+    int to = at->node[at->home[message % at->ranks]].speed;
+    return from < to ? from : to;
+}
+
+/* The path of a message; 0 between ranks on one host, and from a rank to itself. */
+static int atall_message_path(const struct atall_layout *at, int message, int *cable)
+{
+    return atall_path(at->node, at->home[message / at->ranks], at->home[message % at->ranks],
+                      cable);
+}
+
+static void atall_find_demand(const struct atall_layout *at, int *cable,
+                              struct atall_demand *demand)
+{
+    memset(demand, 0, (size_t)at->nodes * sizeof *demand);
+    for (int m = 0; m < at->ranks * at->ranks; m++) {
+        int speed = atall_message_speed(at, m), count = atall_message_path(at, m, cable);
+        for (int k = 0; k < count; k++) {
+            struct atall_demand *one = &demand[cable[k] / 2];
+            one->sum[cable[k] % 2] += (unsigned)speed;
+            one->unit = speed > one->unit ? speed : one->unit;
+        }
+    }
+}
+
+/* Messages of its largest speed that a cable must carry each way. */
+static uint64_t atall_units(const struct atall_demand *one)
+{
+    uint64_t sum = one->sum[0] > one->sum[1] ? one->sum[0] : one->sum[1];
+    return one->unit ? (sum + (unsigned)one->unit - 1) / (unsigned)one->unit : 0;
+}
+
+/* Give ranks their ports: those that have the same node in ports->of share as many[node]. `room`
+ * has three numbers a node. */
+static void atall_give_ports(const struct atall_layout *at, const int *many, int *room,
+                             struct atall_ports *ports)
+{
+    int *size = room, *first = size + at->nodes, *given = first + at->nodes, largest = 0;
+    memset(room, 0, 3 * (size_t)at->nodes * sizeof *room);
+    for (int r = 0; r < at->ranks; r++)
+        size[ports->of[r]]++;
+    ports->count = 0;
+    for (int i = 0; i < at->nodes; i++) {
+        int shared = many[i] < 1 ? 1 : many[i] > size[i] ? size[i] : many[i];
+        if (size[i] == 0)
+            continue;
+        size[i] = (size[i] + shared - 1) / shared;
+        largest = size[i] > largest ? size[i] : largest;
+        first[i] = ports->count;
+        ports->count += shared;
+    }
+    for (int r = 0; r < at->ranks; r++) {
+        int node = ports->of[r];
+        ports->of[r] = first[node] + given[node]++ / size[node];
+    }
+    ports->phases = largest * (at->ranks - largest);
+    if (ports->phases < 1)
+        ports->phases = 1;
+}
+
+/* The ports of hosts, each of which is worth a speed. */
+static void atall_find_ports(const struct atall_layout *at, int speed, int *room,
+                             struct atall_ports *ports)
+{
+    for (int i = 0; i < at->nodes; i++)
+        room[i] = at->node[i].speed / speed;
+    memcpy(ports->of, at->home, (size_t)at->ranks * sizeof *ports->of);
+    atall_give_ports(at, room, room + at->nodes, ports);
+}
+
+/* The same, but ranks below a cable that carries fewer messages at a time in so many phases than
+ * they have ports share as many as it carries. */
+static void atall_share_ports(const struct atall_layout *at, const struct atall_demand *demand,
+                              int phases, int *room, struct atall_ports *ports)
+{
+    int *carries = room, *below = room + at->nodes;
+    memset(below, 0, (size_t)at->nodes * sizeof *below);
+    for (int r = 0; r < at->ranks; r++)
+        for (int i = at->home[r]; i > 0; i = at->node[i].parent)
+            below[i]++;
+    for (int i = 0; i < at->nodes; i++)
+        carries[i] = (int)((atall_units(&demand[i]) + (unsigned)phases - 1) / (unsigned)phases);
+    for (int r = 0; r < at->ranks; r++) {
+        ports->of[r] = at->home[r];
+        for (int i = at->home[r]; i > 0; i = at->node[i].parent)
+            if (carries[i] < below[i] && 2 * below[i] <= at->ranks)
+                ports->of[r] = i;
+    }
+    atall_give_ports(at, carries, room + at->nodes, ports);
+}
+
+enum { ATALL_PHASE = 1 << 10 }; /* what a phase takes in which no cable is asked for too much */
+
+/* What so many phases take at the best: the longer the more a cable is asked for. */
+static uint64_t atall_estimate(const struct atall_layout *at, const struct atall_demand *demand,
+                               uint64_t phases)
+{
+    uint64_t longest = 0;
+    for (int i = 1; i < at->nodes; i++) {
+        uint64_t units = atall_units(&demand[i]), speed = (unsigned)at->node[i].speed;
+        uint64_t less = units / phases * (unsigned)demand[i].unit, many = units % phases;
+        uint64_t more = less + (unsigned)demand[i].unit;
+        uint64_t takes = many * (more > speed ? more : speed);
+        takes += (phases - many) * (less > speed ? less : speed);
+        takes = takes * ATALL_PHASE / speed;
+        longest = takes > longest ? takes : longest;
+    }
+    return longest;
+}
+
+enum { ATALL_SLACK = 64 }; /* one more phase for so many, since none is quite full */
+
+/* How many phases to make, at least so many: as many as cost nothing, so that as few messages as
+ * can be share a cable. Puts into *takes what they take. */
+static uint64_t atall_choose_phases(const struct atall_layout *at,
+                                    const struct atall_demand *demand, uint64_t least,
+                                    uint64_t *takes)
+{
+    uint64_t chosen = least;
+    *takes = atall_estimate(at, demand, least);
+    for (int round = 0; round < 2; round++) {
+        uint64_t shortest = *takes;
+        for (int i = 1; i < at->nodes; i++)
+            for (int more = 0; more < 2; more++) {
+                int fits = demand[i].unit ? at->node[i].speed / demand[i].unit + more : 0;
+                uint64_t phases = atall_units(&demand[i]);
+                if (fits)
+                    phases = (phases + (unsigned)fits - 1) / (unsigned)fits;
+                phases += phases / ATALL_SLACK;
+                if (phases <= (round ? chosen : least))
+                    continue;
+                uint64_t need = atall_estimate(at, demand, phases);
+                if (round ? need <= shortest + shortest / 50 : need < *takes) {
+                    chosen = round || need < *takes ? phases : chosen;
+                    *takes = need < *takes ? need : *takes;
+                }
+            }
+    }
+    return chosen;
+}
+
+/* The watched cables of a message: as atall_path, along these alone. */
+static int atall_asks(const struct atall_balance *balance, int message)
+{
+    int from = balance->lowest[message / balance->at->ranks], count = 0;
+    int to = balance->lowest[message % balance->at->ranks];
+    while (from != to)
+        if (from > to) {
+            balance->asked[count++] = balance->number[2 * from];
+            from = balance->above[from];
+        } else {
+            balance->asked[count++] = balance->number[2 * to + 1];
+            to = balance->above[to];
+        }
+    return count;
+}
+
+static void atall_add_message(struct atall_balance *balance, int message, int phase, int sign)
+{
+    int *load = balance->load + (size_t)phase * (unsigned)balance->watched;
+    int count = atall_asks(balance, message);
+    int speed = count ? sign * atall_message_speed(balance->at, message) : 0;
     for (int k = 0; k < count; k++)
-        word = room->first[cable[k]] > word ? room->first[cable[k]] : word;
-    for (; word < room->words; word++) {
-        full = 0;
-        for (int k = 0; k < count; k++)
-            full |= room->full[(size_t)cable[k] * room->words + word];
-        if (full != UINT64_MAX)
-            break;
-    }
-    if (word == room->words)
-        return -1;
-    int bit = 0;
-    while (full >> bit & 1)
-        bit++;
-    for (int k = 0; k < count; k++) {
-        size_t at = (size_t)cable[k] * room->words;
-        if (++room->taken[(at + word) * 64 + bit] >= node[cable[k] / 2].capacity)
-            room->full[at + word] |= UINT64_C(1) << bit;
-        while (room->first[cable[k]] < room->words &&
-               room->full[at + room->first[cable[k]]] == UINT64_MAX)
-            room->first[cable[k]]++;
-    }
-    return (long)word * 64 + bit;
+        load[balance->asked[k]] += speed;
 }
 
-/* Fill phases message by message, ranks a distance apart after each other; if `busiest_first`,
- * those that cross a busiest cable before the others. Phases in use; 0 if they do not suffice. */
-static int atall_fill(const struct atall_node *node, int nodes, const int *home, const int *below,
-                      bool busiest_first, struct atall_room *room, int *cable,
-                      struct atall_plan *plan)
+/* How far beyond what it carries a cable is asked, squared. */
+static int64_t atall_excess(int asked, int most)
 {
-    int ranks = plan->ranks, used = 1;
-    size_t cables = 2 * (size_t)nodes;
-    memset(room->taken, 0, cables * room->words * 64);
-    memset(room->full, 0, cables * room->words * sizeof *room->full);
-    memset(room->first, 0, cables * sizeof *room->first);
-    for (int turn = !busiest_first; turn < 2; turn++)
-        for (int i = 0; i < ranks * (ranks - 1); i++) {
-            int from = i % ranks, to = (from + 1 + i / ranks) % ranks;
-            int count = atall_path(node, home[from], home[to], cable);
-            bool movable = atall_crosses_no_busiest(node, plan, below, cable, count);
-            if (busiest_first && movable == (turn == 0))
+    int64_t beyond = asked > most ? asked - most : 0;
+    return beyond * beyond;
+}
+
+/* Follow the chain of a message of one of two phases; how many it has. */
+static int atall_follow(struct atall_balance *balance, int message)
+{
+    const int *port = balance->ports->of, ranks = balance->at->ranks;
+    int count = 0;
+    balance->seen[message] = true;
+    balance->chain[count++] = message;
+    for (int i = 0; i < count; i++) {
+        int from = port[balance->chain[i] / ranks], to = port[balance->chain[i] % ranks];
+        for (int side = 0; side < 2; side++)
+            for (int end = 0; end < 2; end++) {
+                int other = end ? balance->received[side][to] : balance->sent[side][from];
+                if (other >= 0 && !balance->seen[other]) {
+                    balance->seen[other] = true;
+                    balance->chain[count++] = other;
+                }
+            }
+    }
+    return count;
+}
+
+/* Whether two phases are asked for less too much if a chain changes sides; sums up what for. */
+static bool atall_is_better(struct atall_balance *balance, const int *phase, int count)
+{
+    int *load[2], touches = 0;
+    int64_t gain = 0;
+    for (int side = 0; side < 2; side++)
+        load[side] = balance->load + (size_t)phase[side] * (unsigned)balance->watched;
+    for (int i = 0; i < count; i++) {
+        int message = balance->chain[i], length = atall_asks(balance, message);
+        int speed = length ? atall_message_speed(balance->at, message) : 0;
+        int sign = balance->plan->phase[message] == phase[0] ? speed : -speed;
+        for (int k = 0; k < length; k++) {
+            int w = balance->asked[k];
+            if (!balance->is_touched[w])
+                balance->touched[touches++] = w;
+            balance->is_touched[w] = 1;
+            balance->net[w] += sign;
+        }
+    }
+    for (int i = 0; i < touches; i++) {
+        int w = balance->touched[i], net = balance->net[w], most = balance->most[w];
+        balance->net[w] = balance->is_touched[w] = 0;
+        gain += atall_excess(load[0][w], most) + atall_excess(load[1][w], most) -
+                atall_excess(load[0][w] - net, most) - atall_excess(load[1][w] + net, most);
+    }
+    return gain > 0;
+}
+
+/* Note the messages of a phase by port, or forget them. */
+static void atall_note_phase(struct atall_balance *balance, int phase, int side, bool forget)
+{
+    const int *port = balance->ports->of, ranks = balance->at->ranks;
+    for (int m = balance->head[phase]; m >= 0; m = balance->next[m]) {
+        balance->sent[side][port[m / ranks]] = forget ? -1 : m;
+        balance->received[side][port[m % ranks]] = forget ? -1 : m;
+        balance->seen[m] = false;
+    }
+}
+
+/* Let chains of two phases change sides wherever that helps. */
+static void atall_trade(struct atall_balance *balance, int first, int second)
+{
+    const int phase[2] = { first, second };
+    int all = -1, m, following;
+    for (int side = 0; side < 2; side++)
+        atall_note_phase(balance, phase[side], side, false);
+    for (int side = 0; side < 2; side++)
+        for (m = balance->head[phase[side]]; m >= 0; m = balance->next[m]) {
+            int count = balance->seen[m] ? 0 : atall_follow(balance, m);
+            balance->budget -= (size_t)count < balance->budget ? (size_t)count : balance->budget;
+            if (count == 0 || !atall_is_better(balance, phase, count))
                 continue;
-            int q = (int)atall_take_room(node, room, cable, count);
-            if (q < 0)
-                return 0;
-            plan->phase[from * ranks + to] = q;
-            used = q >= used ? q + 1 : used;
+            for (int i = 0; i < count; i++) {
+                int *mine = &balance->plan->phase[balance->chain[i]];
+                atall_add_message(balance, balance->chain[i], *mine, -1);
+                *mine = *mine == first ? second : first;
+                atall_add_message(balance, balance->chain[i], *mine, 1);
+            }
         }
-    return used;
-}
-
-/* Where cables differ no construction is known that always meets the bound: the better of two
- * ways to fill phases. False without memory, or where neither comes near. */
-static bool atall_plan_unequal(const struct atall_node *node, int nodes, const int *home,
-                               const int *below, struct atall_plan *plan)
-{
-    struct atall_room room = { (size_t)plan->least * 3 / 2 / 64 + 1, NULL, NULL, NULL };
-    size_t cables = 2 * (size_t)nodes;
-    int *cable = (int *)malloc(cables * sizeof *cable);
-    room.full = (uint64_t *)malloc(cables * room.words * sizeof *room.full);
-    room.taken = (unsigned char *)malloc(cables * room.words * 64);
-    room.first = (size_t *)malloc(cables * sizeof *room.first);
-
-    plan->phases = 0;
-    if (cable && room.full && room.taken && room.first) {
-        int plain = atall_fill(node, nodes, home, below, false, &room, cable, plan);
-        int ordered = atall_fill(node, nodes, home, below, true, &room, cable, plan);
-        plan->phases = ordered;
-        if (plain > 0 && (ordered == 0 || plain < ordered))
-            plan->phases = atall_fill(node, nodes, home, below, false, &room, cable, plan);
+    for (int side = 0; side < 2; side++) {
+        atall_note_phase(balance, phase[side], side, true);
+        for (m = balance->head[phase[side]]; m >= 0; m = following) { /* collect them all */
+            following = balance->next[m];
+            balance->next[m] = all;
+            all = m;
+        }
+        balance->head[phase[side]] = -1;
     }
-    free(cable);
-    free(room.full);
-    free(room.taken);
-    free(room.first);
-    return plan->phases > 0;
+    for (m = all; m >= 0; m = following) {
+        following = balance->next[m];
+        balance->next[m] = balance->head[balance->plan->phase[m]];
+        balance->head[balance->plan->phase[m]] = m;
+    }
 }
 
-static void atall_free_plan(struct atall_plan *plan)
+enum { ATALL_MOST_ROUNDS = 8, ATALL_MOST_PARTNERS = 4, ATALL_MOST_LOOKS = 12, ATALL_LOADS = 64 };
+
+/* Sort phases by what a cable is asked for, the most first; whether it is ever too much. */
+static bool atall_sort_phases(const struct atall_balance *balance, int number, int *order)
 {
-    free(plan->phase);
-    free(plan->alone);
-    plan->phase = NULL;
-    plan->alone = NULL;
+    int phases = balance->plan->phases, first[ATALL_LOADS + 1] = { 0 }, most = 0;
+    const int *load = balance->load + number;
+    for (int q = 0; q < phases; q++)
+        most = load[(size_t)q * (unsigned)balance->watched] > most
+                   ? load[(size_t)q * (unsigned)balance->watched]
+                   : most;
+    if (most <= balance->most[number])
+        return false;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int q = 0; q < phases; q++) {
+            int64_t asked = load[(size_t)q * (unsigned)balance->watched];
+            int key = (int)((most - asked) * (ATALL_LOADS - 1) / most);
+            if (pass == 0)
+                first[key + 1]++;
+            else
+                order[first[key]++] = q;
+        }
+        for (int key = 0; pass == 0 && key < ATALL_LOADS; key++)
+            first[key + 1] += first[key];
+    }
+    return true;
 }
 
-/* Plan the phases of an all-to-all of ranks that live at the nodes `home`. Free with
- * atall_free_plan; false without memory, when there is nothing to free. */
-static bool atall_make_plan(const struct atall_node *node, int nodes, const int *home, int ranks,
-                            struct atall_plan *plan)
+static int atall_asked(const struct atall_balance *balance, int phase, int number)
 {
-    size_t pairs = (size_t)ranks * (size_t)ranks;
-    int *room = (int *)malloc((3 * (size_t)nodes + 4 * (size_t)ranks + 1) * sizeof *room);
-    bool planned = false, equal = true;
-    struct atall_branches branches;
+    return balance->load[(size_t)phase * (unsigned)balance->watched + (unsigned)number];
+}
 
-    plan->ranks = ranks;
-    plan->phases = plan->least = 0;
-    plan->phase = (int *)malloc(pairs * sizeof *plan->phase);
-    plan->alone = (bool *)calloc(pairs, sizeof *plan->alone);
-    if (room && plan->phase && plan->alone) {
-        int *below = room, *key = below + nodes, *order = key + nodes;
-        branches.size = order + nodes + ranks + 1;
-        branches.first = branches.size + ranks;
-        branches.member = branches.first + ranks;
-        memset(plan->phase, -1, pairs * sizeof *plan->phase);
-        atall_count_below(node, nodes, home, ranks, below);
-        plan->least = atall_least_phases(node, nodes, below, ranks);
-        for (int i = 1; i < nodes; i++)
-            equal = equal && node[i].capacity == node[1].capacity;
-        if (ranks < 2)
-            planned = true;
-        else if (!equal)
-            planned = atall_plan_unequal(node, nodes, home, below, plan);
-        else {
-            int root = atall_find_root(node, nodes, below, ranks, key);
-            atall_find_branches(node, nodes, home, ranks, root, key, order, &branches);
-            planned =
-                atall_plan_equal(plan, &branches) && atall_spread(node, nodes, home, below, plan);
+/* Exchange between the phases in which a cable is asked for too much and those in which it is for
+ * least: with one after the other, since the chains of some two are too long to help. */
+static void atall_relieve(struct atall_balance *balance, int number, int round, const int *order)
+{
+    int phases = balance->plan->phases, heavy = 0, light = phases;
+    while (heavy < phases && atall_asked(balance, order[heavy], number) > balance->most[number])
+        heavy++;
+    while (light > 0 && atall_asked(balance, order[light - 1], number) < balance->most[number])
+        light--;
+    for (int i = 0; i < heavy && light < phases; i++)
+        for (int tried = 0; tried < ATALL_MOST_PARTNERS; tried++) {
+            int partner = (i + tried + round * ATALL_MOST_PARTNERS) % (phases - light);
+            if (atall_asked(balance, order[i], number) <= balance->most[number] ||
+                balance->budget == 0)
+                break;
+            atall_trade(balance, order[i], order[phases - 1 - partner]);
+        }
+}
+
+static void atall_balance_phases(struct atall_balance *balance, int *order)
+{
+    bool any = true;
+    for (int round = 0; any && round < ATALL_MOST_ROUNDS; round++) {
+        any = false;
+        for (int w = 0; w < balance->watched; w++)
+            if (atall_sort_phases(balance, w, order)) {
+                atall_relieve(balance, w, round, order);
+                any = true;
+            }
+    }
+}
+
+/* Distribute the phases of ports over more of them, and note who is in each. */
+static void atall_distribute(struct atall_balance *balance, int made)
+{
+    const struct atall_layout *at = balance->at;
+    struct atall_plan *plan = balance->plan;
+    int pairs = plan->ranks * plan->ranks, times = plan->phases / made;
+    for (int q = 0; q < plan->phases; q++)
+        balance->head[q] = -1;
+    int *turn = balance->chain; /* of each phase */
+    memset(turn, 0, (size_t)made * sizeof *turn);
+    for (int m = 0; m < pairs; m++) {
+        if (plan->phase[m] < 0 || at->home[m / at->ranks] == at->home[m % at->ranks])
+            continue;
+        if (times > 1 && atall_asks(balance, m))
+            plan->phase[m] += turn[plan->phase[m]]++ % times * made;
+        balance->next[m] = balance->head[plan->phase[m]];
+        balance->head[plan->phase[m]] = m;
+        atall_add_message(balance, m, plan->phase[m], 1);
+    }
+}
+
+/* Number the directions of cables that can be asked for too much, and say what each carries. */
+static void atall_watch(struct atall_balance *balance, const struct atall_demand *demand)
+{
+    const struct atall_layout *at = balance->at;
+    uint64_t phases = (unsigned)balance->plan->phases;
+    int *ports = balance->asked; /* of each node: a port below, or as many as ranks if several */
+    balance->watched = 0;
+    for (int i = 0; i < 2 * at->nodes; i++)
+        balance->number[i] = -1;
+    for (int i = 0; i < at->nodes; i++)
+        ports[i] = -1;
+    for (int r = 0; r < at->ranks; r++)
+        for (int i = at->home[r]; i > 0; i = at->node[i].parent)
+            ports[i] = ports[i] < 0 || ports[i] == balance->ports->of[r] ? balance->ports->of[r]
+                                                                         : at->ranks;
+    for (int i = 1; i < at->nodes; i++) {
+        if (ports[i] < at->ranks || demand[i].unit == 0)
+            continue;
+        uint64_t fits = (unsigned)(at->node[i].speed / demand[i].unit);
+        uint64_t need = (atall_units(&demand[i]) + phases - 1) / phases;
+        fits = fits < need ? need : fits;
+        for (int way = 0; way < 2; way++) {
+            balance->most[balance->watched] = (int)fits * demand[i].unit;
+            balance->number[2 * i + way] = balance->watched++;
         }
     }
+    balance->above[0] = 0;
+    for (int i = 1; i < at->nodes; i++) {
+        int above = at->node[i].parent; /* which is done already */
+        balance->above[i] = balance->number[2 * above] >= 0 ? above : balance->above[above];
+    }
+    for (int r = 0; r < at->ranks; r++) {
+        int home = at->home[r];
+        balance->lowest[r] = balance->number[2 * home] >= 0 ? home : balance->above[home];
+    }
+}
+
+/* Balance phases that were made for ports; false without memory. */
+static bool atall_balance(const struct atall_layout *at, const struct atall_ports *ports,
+                          const struct atall_demand *demand, int phases, struct atall_plan *plan)
+{
+    size_t nodes = (size_t)at->nodes, pairs = (size_t)at->ranks * (size_t)at->ranks;
+    int made = plan->phases;
+    bool ready = false;
+    struct atall_balance balance = { .at = at, .ports = ports, .plan = plan };
+    balance.budget = ATALL_MOST_LOOKS * pairs + 1000000;
+    plan->phases = phases > made ? phases : made;
+    size_t most = pairs > (size_t)plan->phases ? pairs : (size_t)plan->phases;
+    size_t want = 13 * nodes + (size_t)at->ranks + 4 * (size_t)ports->count +
+                  2 * (size_t)plan->phases + pairs + most;
+    int *room = (int *)malloc(want * sizeof *room);
+    bool *seen = (bool *)calloc(pairs, sizeof *seen);
+    if (room && seen) {
+        balance.seen = seen;
+        balance.number = room;
+        balance.most = balance.number + 2 * nodes;
+        balance.net = balance.most + 2 * nodes;
+        balance.touched = balance.net + 2 * nodes;
+        balance.is_touched = balance.touched + 2 * nodes;
+        balance.asked = balance.is_touched + 2 * nodes;
+        balance.above = balance.asked + 2 * nodes;
+        balance.lowest = balance.above + nodes;
+        memset(balance.net, 0, 6 * nodes * sizeof *balance.net);
+        balance.head = balance.lowest + at->ranks;
+        int *order = balance.head + plan->phases;
+        balance.next = order + plan->phases;
+        balance.chain = balance.next + pairs;
+        for (int side = 0; side < 2; side++) {
+            balance.sent[side] = balance.chain + most + 2 * side * ports->count;
+            balance.received[side] = balance.sent[side] + ports->count;
+            for (int i = 0; i < 2 * ports->count; i++)
+                balance.sent[side][i] = -1;
+        }
+        atall_watch(&balance, demand);
+        balance.load = (int *)calloc((size_t)plan->phases * (unsigned)balance.watched + 1,
+                                     sizeof *balance.load);
+        ready = balance.load != NULL;
+        if (ready) {
+            atall_distribute(&balance, made);
+            atall_balance_phases(&balance, order);
+        }
+    }
+    free(balance.load);
     free(room);
-    if (!planned)
-        atall_free_plan(plan);
+    free(seen);
+    return ready;
+}
+
+/* Plan for the ports of hosts, as if all of them hung off one switch. */
+static bool atall_plan_ports(const struct atall_layout *at, const struct atall_ports *ports,
+                             struct atall_plan *plan)
+{
+    size_t count = (size_t)ports->count + 1;
+    struct atall_node *node = (struct atall_node *)malloc(count * sizeof *node);
+    int *home = (int *)malloc((size_t)at->ranks * sizeof *home);
+    bool planned = node && home;
+    if (planned) {
+        for (size_t i = 0; i < count; i++)
+            node[i] = (struct atall_node){ i ? 0 : -1, 1 };
+        for (int r = 0; r < at->ranks; r++)
+            home[r] = 1 + ports->of[r];
+        const struct atall_layout star = { node, (int)count, home, at->ranks };
+        planned = atall_plan_equal(&star, plan);
+    }
+    free(node);
+    free(home);
     return planned;
 }
 
-/*
- * Which message must have arrived before which may leave, so that phases cannot run into each
- * other: on every cable each message after the one before it, less what the others imply. It is
- * worked out for the ranks that are there: leaving ranks out of a reduced set loses order.
- *
- * At a depth of 1 as many messages are under way on a cable as it carries in a phase, at a depth
- * of 2 twice as many, so that one may begin while the one before it ends. A cable of capacity c is
- * c * depth lanes with one message at a time. A message's clock holds, for each
- * lane, the last message there that is known to have arrived when this one leaves, or itself.
- */
-struct atall_order {
-    int count;
-    int *before, *after; /* messages, each from * ranks + to */
-};
+/* The fastest of the ranks' hosts, and the slowest. */
+static void atall_find_speeds(const struct atall_layout *at, int *fastest, int *slowest)
+{
+    *fastest = *slowest = at->node[at->home[0]].speed;
+    for (int r = 1; r < at->ranks; r++) {
+        int speed = at->node[at->home[r]].speed;
+        *fastest = speed > *fastest ? speed : *fastest;
+        *slowest = speed < *slowest ? speed : *slowest;
+    }
+}
 
-struct atall_clocks {
-    int lanes;
-    int *base;  /* of each cable: its first lane; and behind the last */
-    int *last;  /* of each lane: the place of its last message in the sequence, from 1 */
-    int *clock; /* of each lane: which clock its last message has */
-    int *users; /* of each clock: lanes that refer to it; there is one more clock than lanes */
-    int fresh;  /* where to look for one that no lane refers to */
-    int *value; /* [clock * lanes + lane] */
-};
+/* All phases, for the speeds of cables, from ports of hosts or `shared` below switches; false
+ * without memory. */
+static bool atall_plan_unequal(const struct atall_layout *at, bool shared, struct atall_plan *plan)
+{
+    size_t nodes = (size_t)at->nodes;
+    struct atall_demand *demand = (struct atall_demand *)malloc(nodes * sizeof *demand);
+    int *room = (int *)malloc((4 * nodes + (size_t)at->ranks) * sizeof *room);
+    struct atall_ports ports = { 0, 0, NULL };
+    bool planned = demand && room;
+    if (planned) {
+        int fastest, slowest;
+        ports.of = room + 4 * nodes;
+        uint64_t takes, takes_more, phases;
+        atall_find_speeds(at, &fastest, &slowest);
+        atall_find_demand(at, room, demand);
+        atall_find_ports(at, slowest, room, &ports);
+        atall_choose_phases(at, demand, (unsigned)ports.phases, &takes);
+        atall_find_ports(at, fastest, room, &ports);
+        phases = atall_choose_phases(at, demand, (unsigned)ports.phases, &takes_more);
+        if (takes + takes / 50 < takes_more) { /* it pays to have several ports */
+            atall_find_ports(at, slowest, room, &ports);
+            phases = atall_choose_phases(at, demand, (unsigned)ports.phases, &takes);
+        }
+        if (shared) {
+            atall_share_ports(at, demand, (int)phases, room, &ports);
+            phases = 0;
+        }
+        planned = atall_plan_ports(at, &ports, plan) &&
+                  atall_balance(at, &ports, demand, (int)phases, plan);
+    }
+    free(demand);
+    free(room);
+    return planned;
+}
 
 /* Messages by phase; `sequence` has room for all pairs, `start` for phases + 1 numbers. */
 static int atall_sort_messages(const struct atall_plan *plan, int *sequence, int *start)
@@ -1914,185 +2374,357 @@ static int atall_sort_messages(const struct atall_plan *plan, int *sequence, int
     return count;
 }
 
-/* Whether the last message on a lane has arrived when that of another lane on the path leaves. */
-static bool atall_is_implied(const struct atall_clocks *clocks, const int *lane, int count, int k)
+/* Leave out phases without messages, and find what cables carry at a time, what all phases take
+ * and what they must take; false without memory. */
+static bool atall_weigh_plan(const struct atall_layout *at, const int *below,
+                             struct atall_plan *plan)
 {
-    int before = clocks->last[lane[k]];
-    for (int j = 0; j < count; j++) {
-        const int *known = clocks->value + (size_t)clocks->clock[lane[j]] * clocks->lanes;
-        int other = clocks->last[lane[j]];
-        if (other == before ? j < k : other && known[lane[k]] >= before)
-            return true;
-    }
-    return false;
-}
-
-/* Whether a lane's clock is that of one before it on a path, too. */
-static bool atall_has_clock(const struct atall_clocks *clocks, const int *lane, int k)
-{
-    for (int j = 0; j < k; j++)
-        if (clocks->last[lane[j]] && clocks->clock[lane[j]] == clocks->clock[lane[k]])
-            return true;
-    return false;
-}
-
-/* Give the message at a place in the sequence its clock, and its lanes to it. */
-static void atall_advance(struct atall_clocks *clocks, const int *lane, int count, int place)
-{
-    int lanes = clocks->lanes, fresh = clocks->fresh;
-    while (clocks->users[fresh])
-        fresh = fresh < lanes ? fresh + 1 : 0;
-    clocks->fresh = fresh;
-    int *mine = clocks->value + (size_t)fresh * lanes;
-    memset(mine, 0, (size_t)lanes * sizeof *mine);
-    for (int k = 0; k < count; k++) {
-        const int *theirs = clocks->value + (size_t)clocks->clock[lane[k]] * lanes;
-        if (clocks->last[lane[k]] && !atall_has_clock(clocks, lane, k))
-            for (int l = 0; l < lanes; l++)
-                mine[l] = theirs[l] > mine[l] ? theirs[l] : mine[l];
-    }
-    for (int k = 0; k < count; k++) {
-        if (clocks->last[lane[k]])
-            clocks->users[clocks->clock[lane[k]]]--;
-        clocks->users[fresh]++;
-        clocks->clock[lane[k]] = fresh;
-        clocks->last[lane[k]] = mine[lane[k]] = place;
-    }
-}
-
-/* Turn the cables of a message into lanes: the messages of a cable take its lanes in turn. */
-static void atall_take_lanes(const struct atall_clocks *clocks, int *cable, int count, int *turn)
-{
-    for (int k = 0; k < count; k++) {
-        int lane = turn[cable[k]] + clocks->base[cable[k]];
-        turn[cable[k]]++;
-        if (clocks->base[cable[k]] + turn[cable[k]] == clocks->base[cable[k] + 1])
-            turn[cable[k]] = 0;
-        cable[k] = lane;
-    }
-}
-
-/* The clocks with all they need in one piece of memory; false without it. Free `base`. */
-static bool atall_make_clocks(const struct atall_node *node, int nodes, int depth,
-                              struct atall_clocks *clocks)
-{
-    size_t cables = 2 * (size_t)nodes, lanes = 0;
-    for (int i = 1; i < nodes; i++)
-        lanes += 2 * (size_t)node[i].capacity * (size_t)depth;
-    clocks->base = (int *)calloc(cables + 1 + 3 * lanes + 1 + (lanes + 1) * lanes, sizeof(int));
-    if (!clocks->base)
+    size_t pairs = (size_t)plan->ranks * (size_t)plan->ranks, nodes = (size_t)at->nodes;
+    int *room = (int *)malloc((pairs + (size_t)plan->phases + 1 + 4 * nodes + 2) * sizeof *room);
+    if (!room)
         return false;
-    clocks->lanes = clocks->fresh = 0;
-    for (int i = 1; i < nodes; i++)
-        for (int way = 0; way < 2; way++) {
-            clocks->base[2 * i + way] = clocks->lanes;
-            clocks->lanes += node[i].capacity * depth;
-        }
-    clocks->base[cables] = clocks->lanes;
-    clocks->last = clocks->base + cables + 1;
-    clocks->clock = clocks->last + lanes;
-    clocks->users = clocks->clock + lanes;
-    clocks->value = clocks->users + lanes + 1;
-    return true;
-}
-
-/* Go through the messages of a plan in their sequence and note what each must wait for. */
-static void atall_find_order(const struct atall_node *node, const int *home,
-                             const struct atall_plan *plan, const int *sequence, int count,
-                             struct atall_clocks *clocks, int *lane, int *turn,
-                             struct atall_order *order)
-{
-    for (int place = 1; place <= count; place++) {
-        int m = sequence[place - 1];
-        int length = atall_held(node, home, plan, m, lane);
-        atall_take_lanes(clocks, lane, length, turn);
-        for (int k = 0; k < length; k++)
-            if (clocks->last[lane[k]] && !atall_is_implied(clocks, lane, length, k)) {
-                order->before[order->count] = sequence[clocks->last[lane[k]] - 1];
-                order->after[order->count++] = m;
+    int *sequence = room, *start = sequence + pairs, *cable = start + plan->phases + 1;
+    int *carried = cable + 2 * nodes + 2, used = 0;
+    int count = atall_sort_messages(plan, sequence, start);
+    memset(carried, 0, 2 * nodes * sizeof *carried);
+    for (int i = 0, end; i < count; i = end, used++) {
+        uint64_t longest = 0;
+        int phase = plan->phase[sequence[i]];
+        for (end = i; end < count && plan->phase[sequence[end]] == phase; end++) {
+            int length = atall_held(at, plan, sequence[end], cable);
+            for (int k = 0; k < length; k++) {
+                int node = cable[k] / 2, here = ++carried[cable[k]];
+                uint64_t takes = atall_ticks((unsigned)here, at->node[node].speed);
+                longest = takes > longest ? takes : longest;
+                if (here > plan->capacity[node])
+                    plan->capacity[node] = here;
             }
-        if (length > 0)
-            atall_advance(clocks, lane, length, place);
+        }
+        plan->ticks += longest;
+        for (int j = i; j < end; j++) {
+            int length = atall_held(at, plan, sequence[j], cable);
+            for (int k = 0; k < length; k++)
+                carried[cable[k]] = 0;
+        }
+        for (int j = i; j < end; j++)
+            plan->phase[sequence[j]] = used;
     }
-}
-
-/* Work out the order of a plan's messages. Free `before`; false without memory. */
-static bool atall_make_order(const struct atall_node *node, int nodes, const int *home,
-                             const struct atall_plan *plan, int depth, struct atall_order *order)
-{
-    size_t pairs = (size_t)plan->ranks * (size_t)plan->ranks, deepest = 0;
-    struct atall_clocks clocks;
-    for (int r = 0; r < plan->ranks; r++) {
-        size_t depth = 0;
-        for (int i = home[r]; i > 0; i = node[i].parent)
-            depth++;
-        deepest = depth > deepest ? depth : deepest;
+    plan->phases = used;
+    for (int i = 1; i < at->nodes; i++) {
+        uint64_t takes =
+            atall_ticks((unsigned)atall_cable_load(below, at->ranks, i), at->node[i].speed);
+        plan->bound = takes > plan->bound ? takes : plan->bound;
     }
-    size_t want = pairs + (size_t)plan->phases + 1 + 4 * (size_t)nodes;
-    int *room = (int *)malloc(want * sizeof *room);
-    order->count = 0;
-    size_t most = (2 * deepest + 2) * pairs; /* one for each cable that a message holds */
-    order->before = (int *)malloc(2 * most * sizeof *order->before);
-    order->after = order->before + most;
-    if (!room || !order->before || !atall_make_clocks(node, nodes, depth, &clocks)) {
-        free(room);
-        free(order->before);
-        return false;
-    }
-    int *start = room + pairs, *lane = start + plan->phases + 1, *turn = lane + 2 * nodes;
-    memset(turn, 0, 2 * (size_t)nodes * sizeof *turn);
-    int count = atall_sort_messages(plan, room, start);
-    atall_find_order(node, home, plan, room, count, &clocks, lane, turn, order);
-    free(clocks.base);
     free(room);
     return true;
 }
 
+static void atall_free_plan(struct atall_plan *plan)
+{
+    free(plan->phase);
+    free(plan->alone);
+    free(plan->capacity);
+    plan->phase = plan->capacity = NULL;
+    plan->alone = NULL;
+}
+
+/* A plan without phases; false without memory, when there is nothing to free. */
+static bool atall_begin_plan(const struct atall_layout *at, struct atall_plan *plan)
+{
+    size_t pairs = (size_t)at->ranks * (size_t)at->ranks;
+    memset(plan, 0, sizeof *plan);
+    plan->ranks = at->ranks;
+    plan->phase = (int *)malloc(pairs * sizeof *plan->phase);
+    plan->alone = (bool *)calloc(pairs, sizeof *plan->alone);
+    plan->capacity = (int *)calloc((size_t)at->nodes, sizeof *plan->capacity);
+    if (!plan->phase || !plan->alone || !plan->capacity) {
+        atall_free_plan(plan);
+        return false;
+    }
+    memset(plan->phase, -1, pairs * sizeof *plan->phase);
+    return true;
+}
+
+/* Ways to plan. */
+enum { ATALL_AS_IF_EQUAL, ATALL_BY_HOSTS, ATALL_BY_SWITCHES, ATALL_WAYS };
+
+static bool atall_plan_one_way(const struct atall_layout *at, const int *below, int way,
+                               struct atall_plan *plan)
+{
+    if (!atall_begin_plan(at, plan))
+        return false;
+    bool planned = way == ATALL_AS_IF_EQUAL
+                       ? atall_plan_equal(at, plan) && atall_spread(at, below, plan)
+                       : atall_plan_unequal(at, way == ATALL_BY_SWITCHES, plan);
+    if (planned && atall_weigh_plan(at, below, plan))
+        return true;
+    atall_free_plan(plan);
+    return false;
+}
+
+/* Plan the phases of an all-to-all, the best way of all until one is close to the bound. Free with
+ * atall_free_plan; false without memory, when there is nothing to free. */
+static bool atall_make_plan(const struct atall_layout *at, struct atall_plan *plan)
+{
+    int *below = (int *)malloc((size_t)at->nodes * sizeof *below);
+    if (!below)
+        return false;
+    atall_count_below(at, below);
+    bool planned = at->ranks < 2 ? atall_begin_plan(at, plan)
+                                 : atall_plan_one_way(at, below, ATALL_AS_IF_EQUAL, plan);
+    for (int way = ATALL_BY_HOSTS; planned && way < ATALL_WAYS; way++) {
+        struct atall_plan other, worse = *plan;
+        if (plan->ticks <= plan->bound + plan->bound / 50)
+            break;
+        planned = atall_plan_one_way(at, below, way, &other);
+        if (planned && other.ticks < plan->ticks)
+            *plan = other;
+        else if (planned)
+            worse = other;
+        atall_free_plan(&worse);
+    }
+    free(below);
+    return planned;
+}
+
+/*
+ * Which message must have arrived before which may leave, so that phases cannot run into each
+ * other: on every cable each message after the one before it, less what the others imply. It is
+ * worked out for the ranks that are there: leaving ranks out of a reduced set loses order.
+ *
+ * At a depth of 1 as many messages are under way on a cable as it carries in a phase, at a depth
+ * of 2 twice as many, so that one may begin while the one before it ends. A cable that carries c
+ * is c * depth lanes with one message at a time, which its messages take in turn.
+ */
+struct atall_order {
+    int count;
+    int *before, *after; /* messages, each from * ranks + to */
+};
+
+/* The messages of each cable, by phase. */
+struct atall_queues {
+    const struct atall_layout *at;
+    const struct atall_plan *plan;
+    int longest;  /* cables that a message holds at the most */
+    int *first;   /* of each direction of a cable: its first message; and behind the last */
+    int *message; /* where that says */
+};
+
+/* Line up all messages; false without memory. Free `first`. */
+static bool atall_make_queues(const struct atall_layout *at, const struct atall_plan *plan,
+                              struct atall_queues *queues)
+{
+    size_t pairs = (size_t)plan->ranks * (size_t)plan->ranks, cables = 2 * (size_t)at->nodes;
+    int *sequence = (int *)malloc((pairs + (size_t)plan->phases + 1 + cables + 2) * sizeof(int));
+    int *end = (int *)calloc(cables + 1, sizeof *end), deepest = 0;
+    queues->at = at;
+    queues->plan = plan;
+    queues->first = NULL;
+    for (int i = 1, depth; i < at->nodes; i++) {
+        depth = 0;
+        for (int above = i; above > 0; above = at->node[above].parent)
+            depth++;
+        deepest = depth > deepest ? depth : deepest;
+    }
+    queues->longest = 2 * deepest + 2;
+    if (sequence && end) {
+        int *start = sequence + pairs, *cable = start + plan->phases + 1;
+        int count = atall_sort_messages(plan, sequence, start);
+        for (int i = 0; i < count; i++)
+            for (int k = atall_held(at, plan, sequence[i], cable); k > 0; k--)
+                end[cable[k - 1] + 1]++;
+        for (size_t i = 0; i < cables; i++)
+            end[i + 1] += end[i];
+        queues->first = (int *)malloc((cables + 1 + (size_t)end[cables]) * sizeof *queues->first);
+        if (queues->first) {
+            memcpy(queues->first, end, (cables + 1) * sizeof *end);
+            queues->message = queues->first + cables + 1;
+            for (int i = 0; i < count; i++)
+                for (int k = atall_held(at, plan, sequence[i], cable); k > 0; k--)
+                    queues->message[end[cable[k - 1]]++] = sequence[i];
+        }
+    }
+    free(sequence);
+    free(end);
+    return queues->first != NULL;
+}
+
+/* The message so many places behind one on a cable, or before it; -1: none. */
+static int atall_in_queue(const struct atall_queues *queues, int message, int cable, int places)
+{
+    const int *phase = queues->plan->phase;
+    int low = queues->first[cable], high = queues->first[cable + 1];
+    while (low < high) { /* the first of its phase */
+        int middle = low + (high - low) / 2;
+        if (phase[queues->message[middle]] < phase[message])
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    while (queues->message[low] != message)
+        low++;
+    low += places;
+    bool is_there = low >= queues->first[cable] && low < queues->first[cable + 1];
+    return is_there ? queues->message[low] : -1;
+}
+
+/* The messages that follow a message on its lanes, or with `sign` -1 those before it; how many.
+ * `found` and `cable` have room for the longest path each. */
+static int atall_neighbours(const struct atall_queues *queues, int message, int depth, int sign,
+                            int *cable, int *found)
+{
+    int count = 0, length = atall_held(queues->at, queues->plan, message, cable);
+    for (int k = 0; k < length; k++) {
+        int lanes = queues->plan->capacity[cable[k] / 2] * depth, known = 0;
+        int other = atall_in_queue(queues, message, cable[k], sign * lanes);
+        while (known < count && found[known] != other)
+            known++;
+        if (other >= 0 && known == count)
+            found[count++] = other;
+    }
+    return count;
+}
+
+enum { ATALL_MOST_LOOKED_AT = 192 }; /* messages; an order that is implied by more is kept */
+
+/* Whether one of the messages before another implies that one of them has arrived. */
+static bool atall_is_implied(const struct atall_queues *queues, const int *before, int count, int k,
+                             int depth, int *cable, int *found)
+{
+    int look[ATALL_MOST_LOOKED_AT], looks = 0;
+    const int *phase = queues->plan->phase;
+    for (int j = 0; j < count && looks < ATALL_MOST_LOOKED_AT; j++)
+        if (phase[before[j]] > phase[before[k]])
+            look[looks++] = before[j];
+    for (int i = 0; i < looks; i++) {
+        int reached = atall_neighbours(queues, look[i], depth, -1, cable, found);
+        for (int j = 0; j < reached; j++) {
+            int known = 0;
+            if (found[j] == before[k])
+                return true;
+            while (known < looks && look[known] != found[j])
+                known++;
+            if (known == looks && looks < ATALL_MOST_LOOKED_AT &&
+                phase[found[j]] > phase[before[k]])
+                look[looks++] = found[j];
+        }
+    }
+    return false;
+}
+
+static int atall_compare_keys(const void *one, const void *other)
+{
+    const uint64_t *a = (const uint64_t *)one, *b = (const uint64_t *)other;
+    return *a < *b ? -1 : *a > *b;
+}
+
+/* Where a message stands among all, by phase. */
+static uint64_t atall_message_key(const struct atall_plan *plan, int message)
+{
+    return (uint64_t)(unsigned)plan->phase[message] << 32 | (unsigned)message;
+}
+
+/* The messages that wait for one that a rank sends or receives, and those that it sends, by phase;
+ * of rank -1 all. Free them; NULL without memory. */
+static uint64_t *atall_find_waiting(const struct atall_queues *queues, int depth, int rank,
+                                    int *cable, int *found, size_t *count)
+{
+    size_t p = (size_t)queues->at->ranks, most = rank < 0 ? p * p : 2 * p * (size_t)queues->longest;
+    uint64_t *key = (uint64_t *)malloc((most + p) * sizeof *key);
+    size_t filled = 0, kept = 0;
+    if (!key)
+        return NULL;
+    for (size_t i = 0; i < (rank < 0 ? p * p : 2 * p); i++) {
+        int m =
+            rank < 0 ? (int)i : (int)(i < p ? (size_t)rank * p + i : (i - p) * p + (size_t)rank);
+        if (m / (int)p == m % (int)p)
+            continue;
+        if (rank < 0 || i < p)
+            key[filled++] = atall_message_key(queues->plan, m);
+        if (rank < 0)
+            continue;
+        for (int k = atall_neighbours(queues, m, depth, 1, cable, found); k > 0; k--)
+            key[filled++] = atall_message_key(queues->plan, found[k - 1]);
+    }
+    qsort(key, filled, sizeof *key, atall_compare_keys);
+    for (size_t i = 0; i < filled; i++)
+        if (i == 0 || key[i] != key[kept - 1])
+            key[kept++] = key[i];
+    *count = kept;
+    return key;
+}
+
+/* Work out the order of the messages that a rank must know of: what its own wait for, and what
+ * waits for those that it sends or receives; of rank -1 all. Free `before`; false without memory.
+ */
+static bool atall_make_order(const struct atall_queues *queues, int depth, int rank,
+                             struct atall_order *order)
+{
+    int p = queues->at->ranks, *room;
+    size_t longest = (size_t)queues->longest, count;
+    uint64_t *key;
+    order->count = 0;
+    order->before = order->after = NULL;
+    room = (int *)malloc(3 * longest * sizeof *room);
+    if (!room)
+        return false;
+    int *cable = room, *found = room + longest, *before = found + longest;
+    key = atall_find_waiting(queues, depth, rank, cable, found, &count);
+    if (key)
+        order->before = (int *)malloc((2 * count * longest + 1) * sizeof *order->before);
+    if (order->before)
+        order->after = order->before + count * longest;
+    for (size_t i = 0; order->before && i < count; i++) {
+        int m = (int)(uint32_t)key[i];
+        int many = atall_neighbours(queues, m, depth, -1, cable, before);
+        for (int k = 0; k < many; k++) {
+            bool mine = rank < 0 || m / p == rank || before[k] / p == rank || before[k] % p == rank;
+            if (!mine || atall_is_implied(queues, before, many, k, depth, cable, found))
+                continue;
+            order->before[order->count] = before[k];
+            order->after[order->count++] = m;
+        }
+    }
+    free(key);
+    free(room);
+    return order->before != NULL;
+}
+
 /* ---- one rank's part of the plan --------------------------------------------------------- */
 
-/* What all ranks work out together, before each keeps its part. */
+/* What all ranks work out alike, before each finds its part. */
 struct atall_draft {
+    struct atall_layout at;
     struct atall_plan plan;
-    struct atall_order order[ATALL_MOST_DEPTH]; /* [depth - 1] */
-    int *place;                                 /* of each message among those of its sender */
-    int *sequence, *start, *sent;
+    struct atall_queues queues;
 };
 
 static void atall_free_draft(struct atall_draft *draft)
 {
     atall_free_plan(&draft->plan);
-    for (int i = 0; i < ATALL_MOST_DEPTH; i++)
-        free(draft->order[i].before);
-    free(draft->place);
+    free(draft->queues.first);
 }
 
 /* False without memory, when there is nothing to free. */
-static bool atall_make_draft(const struct atall_node *node, int nodes, const int *home, int ranks,
-                             struct atall_draft *draft)
+static bool atall_make_draft(const struct atall_layout *at, struct atall_draft *draft)
 {
-    size_t pairs = (size_t)ranks * (size_t)ranks;
-    memset(draft, 0, sizeof *draft);
-    if (!atall_make_plan(node, nodes, home, ranks, &draft->plan))
+    draft->at = *at;
+    if (!atall_make_plan(at, &draft->plan))
         return false;
-    size_t room = 2 * pairs + (size_t)draft->plan.phases + 1 + (size_t)ranks;
-    draft->place = (int *)calloc(room, sizeof(int));
-    for (int i = 0; draft->place && i < ATALL_MOST_DEPTH; i++)
-        if (!atall_make_order(node, nodes, home, &draft->plan, i + 1, &draft->order[i])) {
-            draft->order[i].before = NULL;
-            free(draft->place);
-            draft->place = NULL;
-        }
-    if (!draft->place) {
-        atall_free_draft(draft);
-        return false;
-    }
-    draft->sequence = draft->place + pairs;
-    draft->start = draft->sequence + pairs;
-    draft->sent = draft->start + draft->plan.phases + 1;
-    int count = atall_sort_messages(&draft->plan, draft->sequence, draft->start);
-    for (int i = 0; i < count; i++)
-        draft->place[draft->sequence[i]] = draft->sent[draft->sequence[i] / ranks]++;
-    return true;
+    if (atall_make_queues(&draft->at, &draft->plan, &draft->queues))
+        return true;
+    atall_free_plan(&draft->plan);
+    return false;
+}
+
+/* The number of a message among those of its sender, by phase. */
+static int atall_place_of(const struct atall_plan *plan, int message)
+{
+    int sender = message / plan->ranks, first = sender * plan->ranks, place = 0;
+    for (int m = first; m < first + plan->ranks; m++)
+        place +=
+            plan->phase[m] >= 0 && atall_message_key(plan, m) < atall_message_key(plan, message);
+    return place;
 }
 
 /* The number among its receives, or sends, of the message that sends a token; -1: not this rank's.
@@ -2103,7 +2735,7 @@ static int atall_event(const struct atall_draft *draft, int by, int rank, const 
     int p = draft->plan.ranks;
     if (by == ATALL_BY_RECEIVER)
         return before % p == rank ? got[before / p] : -1;
-    return before / p == rank ? draft->place[before] : -1;
+    return before / p == rank ? atall_place_of(&draft->plan, before) : -1;
 }
 
 /* Note the tokens of one rank; arrays are large enough and zero. */
@@ -2121,17 +2753,18 @@ static void atall_note_tokens(const struct atall_draft *draft, const struct atal
     for (int i = order->count - 1; i >= 0; i--) {
         int before = order->before[i], after = order->after[i];
         int event = atall_event(draft, by, rank, got, before);
+        int place = event >= 0 || after / p == rank ? atall_place_of(&draft->plan, after) : -1;
         if (after / p == rank) {
-            tokens->waits[draft->place[after]]++;
+            tokens->waits[place]++;
             if (event < 0) {
                 tokens->from[tokens->count] = by == ATALL_BY_RECEIVER ? before % p : before / p;
-                tokens->allows[tokens->count++] = draft->place[after];
+                tokens->allows[tokens->count++] = place;
             }
         }
         if (event >= 0) { /* filled from the back; waiting counts what is there */
             int at = release[event + 1] - 1 - tokens->waiting[event]++;
             tokens->to[at] = after / p;
-            tokens->tag[at] = draft->place[after];
+            tokens->tag[at] = place;
         }
     }
 }
@@ -2144,21 +2777,25 @@ static int *atall_take(int **room, size_t count)
     return taken;
 }
 
-/* Note a rank's sends and receives by phase, and which number each receive has. */
-static void atall_note_messages(const struct atall_draft *draft, int rank, int *got,
+/* Note a rank's sends and receives by phase, and which number each receive has. `key` has room for
+ * as many numbers as there are ranks. */
+static void atall_note_messages(const struct atall_plan *plan, int rank, uint64_t *key, int *got,
                                 struct atall_schedule *schedule)
 {
-    int p = draft->plan.ranks, sends = 0, receives = 0;
-    for (int i = 0; i < p * (p - 1); i++) {
-        int message = draft->sequence[i], from = message / p, to = message % p;
-        if (from == rank) {
-            schedule->send_phase[sends] = draft->plan.phase[message];
-            schedule->to[sends++] = to;
-        }
-        if (to == rank) {
-            got[from] = receives;
-            schedule->receive_phase[receives] = draft->plan.phase[message];
-            schedule->from[receives++] = from;
+    int p = plan->ranks;
+    for (int receives = 0; receives < 2; receives++) {
+        int count = 0;
+        for (int peer = 0; peer < p; peer++)
+            if (peer != rank)
+                key[count++] =
+                    atall_message_key(plan, receives ? peer * p + rank : rank * p + peer);
+        qsort(key, (size_t)count, sizeof *key, atall_compare_keys);
+        for (int i = 0; i < count; i++) {
+            int message = (int)(uint32_t)key[i], phase = (int)(key[i] >> 32);
+            (receives ? schedule->receive_phase : schedule->send_phase)[i] = phase;
+            (receives ? schedule->from : schedule->to)[i] = receives ? message / p : message % p;
+            if (receives)
+                got[message / p] = i;
         }
     }
 }
@@ -2179,15 +2816,16 @@ static struct atall_counts atall_count_tokens(const struct atall_order *order, i
     return counts;
 }
 
-/* One rank's part of a draft, in one piece of memory that begins at `to`. */
-static bool atall_make_schedule(const struct atall_draft *draft, int rank,
-                                struct atall_schedule *schedule)
+/* One rank's part of a draft, in one piece of memory that begins at `to`, with the orders of its
+ * messages at all depths. */
+static bool atall_fill_schedule(const struct atall_draft *draft, const struct atall_order *order,
+                                int rank, uint64_t *key, struct atall_schedule *schedule)
 {
     int p = draft->plan.ranks;
     size_t peers = (size_t)p - 1, ints = 4 * peers + (size_t)p, most = 0;
     struct atall_counts counts[ATALL_MOST_DEPTH];
     for (int d = 0; d < ATALL_MOST_DEPTH; d++) {
-        counts[d] = atall_count_tokens(&draft->order[d], p, rank);
+        counts[d] = atall_count_tokens(&order[d], p, rank);
         for (int by = 0; by < ATALL_BY; by++) {
             size_t tokens = counts[d].in + counts[d].out[by];
             ints += 3 * peers + 1 + 2 * tokens;
@@ -2198,7 +2836,8 @@ static bool atall_make_schedule(const struct atall_draft *draft, int rank,
     if (!room)
         return false;
     schedule->phases = draft->plan.phases;
-    schedule->least = draft->plan.least;
+    schedule->ticks = draft->plan.ticks;
+    schedule->bound = draft->plan.bound;
     schedule->peers = p - 1;
     schedule->requests = (int)(2 * ATALL_MOST_PARTS * peers + most);
     schedule->to = atall_take(&room, peers);
@@ -2206,7 +2845,7 @@ static bool atall_make_schedule(const struct atall_draft *draft, int rank,
     schedule->send_phase = atall_take(&room, peers);
     schedule->receive_phase = atall_take(&room, peers);
     int *got = atall_take(&room, (size_t)p);
-    atall_note_messages(draft, rank, got, schedule);
+    atall_note_messages(&draft->plan, rank, key, got, schedule);
     for (int d = 0; d < ATALL_MOST_DEPTH; d++)
         for (int by = 0; by < ATALL_BY; by++) {
             struct atall_tokens *tokens = &schedule->tokens[d][by];
@@ -2218,16 +2857,32 @@ static bool atall_make_schedule(const struct atall_draft *draft, int rank,
             tokens->allows = atall_take(&room, counts[d].in);
             tokens->to = atall_take(&room, counts[d].out[by]);
             tokens->tag = atall_take(&room, counts[d].out[by]);
-            atall_note_tokens(draft, &draft->order[d], by, rank, got, tokens);
+            atall_note_tokens(draft, &order[d], by, rank, got, tokens);
         }
     return true;
+}
+
+static bool atall_make_schedule(const struct atall_draft *draft, int rank,
+                                struct atall_schedule *schedule)
+{
+    struct atall_order order[ATALL_MOST_DEPTH] = { { 0, NULL, NULL } };
+    uint64_t *key = (uint64_t *)malloc((size_t)draft->plan.ranks * sizeof *key);
+    bool made = key != NULL;
+    for (int d = 0; made && d < ATALL_MOST_DEPTH; d++)
+        made = atall_make_order(&draft->queues, d + 1, rank, &order[d]);
+    made = made && atall_fill_schedule(draft, order, rank, key, schedule);
+    for (int d = 0; d < ATALL_MOST_DEPTH; d++)
+        free(order[d].before);
+    free(key);
+    return made;
 }
 
 /* Plan for all ranks where they are, and keep this rank's part; false without memory. */
 static bool atall_plan_schedule(const struct atall_state *state, struct atall_schedule *schedule)
 {
+    const struct atall_layout at = { atall_nodes, ATALL_NODES, state->tree.home, state->ranks };
     struct atall_draft draft;
-    if (!atall_make_draft(atall_nodes, ATALL_NODES, state->tree.home, state->ranks, &draft))
+    if (!atall_make_draft(&at, &draft))
         return false;
     bool made = atall_make_schedule(&draft, state->rank, schedule);
     atall_free_draft(&draft);
@@ -2345,6 +3000,7 @@ static int atall_set_up_leaders(struct atall_state *state)
     usable = usable && across->tree.made == state->tree.made;
     usable = usable && across->schedule.made == state->schedule.made;
     ATALL_TRY(atall_all_have(state->comm, usable, &usable));
+    hosts->made = usable;
     if (!usable)
         hosts->each = 0;
     return MPI_SUCCESS;

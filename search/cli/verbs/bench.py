@@ -51,11 +51,12 @@ def compare(desk: Desk, site: Site, options: Namespace) -> None:
     forced = jobs[0].forced if options.competitors else []
     all_rows, before = [], processor_times()
     for ranks in settings.ranks if cluster.grid else [cluster.ranks]:
+        here = cluster.placement(ranks)
         competitors: dict[str, Callable[[int], str]] = {
             name: partial(_same, name) for name in forced
         }
         for name, preset in presets.items():
-            competitors[f"preset {name}"] = partial(benchmark.chosen_label, preset, ranks)
+            competitors[f"preset {name}"] = partial(benchmark.chosen_label, preset, here)
         plan = make_plan(desk, site, options, ranks, competitors)
         timed = benchmark.run_bench(
             lambda: jobs.pop() if jobs else site.start_job(program),
@@ -63,7 +64,7 @@ def compare(desk: Desk, site: Site, options: Namespace) -> None:
             cluster.limit,
             lambda text: console.print(f"bench {text}"),
         )
-        chosen = partial(benchmark.chosen_label, decision, ranks)
+        chosen = partial(benchmark.chosen_label, decision, here)
         rows = benchmark.make_rows(timed, plan, cluster.limit, chosen)
         where = f"; communicators of {ranks} ranks, all at once" if cluster.grid else ""
         benchmark.show(console, rows, describe(cluster) + where + stolen(before))

@@ -41,6 +41,7 @@ def make_decision(desk: Desk, tuned: Tuned | None = None) -> Decision:
             cluster.limit,
             read_predictions(place.model),
             cluster.dilation > 1 or bool(tests and tests.is_disturbed),
+            cluster.placement,
         ),
         Origin(
             library=fields["library"],
@@ -52,7 +53,7 @@ def make_decision(desk: Desk, tuned: Tuned | None = None) -> Decision:
             dilation=dilation_text(cluster) if cluster.dilation > 1 else "",
             steal=disturbance.steal if disturbance.steal >= TELLING_STEAL else 0.0,
         ),
-        hashed_tree(cluster.topology),
+        hashed_tree(cluster.dilated(1).topology),
     )
     decision.check(str(place.decision))
     write_decision(place.decision, decision)

@@ -36,7 +36,7 @@ def draw_exchange(desk: Desk, site: Site, options: Namespace) -> None:
     block, label = options.block, options.variant
     if label is None:
         decision = read_decision(place.decision, catalogue)
-        label = chosen_label(decision, site.cluster.ranks, block)
+        label = chosen_label(decision, site.cluster.placement(site.cluster.ranks), block)
     label = catalogue.variant(label).label
     if label == desk.catalogue.collective.native:
         raise UserError("the library's own messages cannot be recorded: name a VARIANT=")

@@ -69,7 +69,7 @@ def verify_now(desk: Desk, site: Site) -> None:
             site.cluster.limit,
             lambda text: desk.console.print(f"verify {text}"),
         )
-        chosen = partial(benchmark.chosen_label, decision, table.ranks)
+        chosen = partial(benchmark.chosen_label, decision, site.cluster.placement(table.ranks))
         rows = benchmark.make_rows(timed, plan, site.cluster.limit, chosen)
         return [verify.judge(*both, evidence[both[1].block]) for both in zip(rows, timed)]
 
