@@ -21,9 +21,12 @@ struct communicator {
     struct atall_state *state;
 };
 
-/* The ranks at work: the first so many of the job, in one communicator; or all of a process grid,
- * in as many communicators at a time. */
+enum { MEMBERS = 1024 };
+
+/* The ranks at work: the first so many of the job, or some of them, in one communicator; or all of
+ * a process grid, in as many communicators at a time. */
 struct team {
+    char members[MEMBERS]; /* ranks of the job, such as 0-3,8-11; empty: the first so many */
     MPI_Comm harness; /* all of them: the job's own messages */
     int rank, ranks;
     int peers; /* ranks of each communicator that variants run on */

@@ -157,7 +157,7 @@ static void run_grid(void)
 
 static void run_ranks(void)
 {
-    choose_team(request.first);
+    choose_team(request.first, request.members);
 }
 
 /* clang-format off */
@@ -225,7 +225,7 @@ static void serve(void)
         const int takes_all = request.verb >= 0 && verbs[request.verb].takes_all;
         if (takes_all || team.harness != MPI_COMM_NULL)
             do_request();
-        if (teams[0].rank == 0)
+        if (teams[0].rank == 0 || team.rank == 0)
             fflush(stdout);
     } while (request.verb != QUIT);
 }
@@ -236,7 +236,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     prctl(PR_SET_TIMERSLACK, 1); /* naps end when they should */
     forced_start();
-    make_team(0);
+    make_team(0, "");
     team = teams[0];
     request = (struct request){ .collective = collective_of(""), .target = LIBRARY, .size = 1 };
     reserve_arena((size_t)team.ranks);

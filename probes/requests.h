@@ -114,10 +114,19 @@ static int parse_copies(const char *line)
            within(request.calls, 1, MOST_CALLS);
 }
 
+/* A number of ranks, or which ones: a list of two numbers and more, or of ranges. */
 static int parse_ranks(const char *line)
 {
-    return sscanf(line, "%*s %d", &request.first) == 1 &&
-           within(request.first, 1, teams[0].ranks) && teams_made < MOST_TEAMS &&
+    char words[MEMBERS];
+    if (sscanf(line, "%*s %1023s", words) != 1 || teams_made == MOST_TEAMS)
+        return 0;
+    if (strpbrk(words, "-,")) {
+        memcpy(request.members, words, sizeof words);
+        request.first = count_members(words, teams[0].ranks);
+        return request.first > 0 && !rows;
+    }
+    request.first = atoi(words);
+    return within(request.first, 1, teams[0].ranks) &&
            (!rows || request.first == rows || request.first == columns);
 }
 

@@ -23,6 +23,7 @@ struct request {
     int calls, delay;  /* microseconds */
     int collective;    /* its place among all */
     unsigned number;   /* of the request: what is sent depends on it */
+    char members[MEMBERS]; /* of a team */
     struct atall_row row;
     struct forced forced; /* of the target LIBRARY */
 };

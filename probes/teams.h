@@ -105,13 +105,46 @@ static void make_communicator(struct team *made, int color)
             "the communicator's state could not be made");
 }
 
-/* All ranks of the job: make the team of the first so many of them, or of a grid's communicators
- * of so many, once. */
-static void make_team(int ranks)
+/* How many ranks a list of numbers and ranges has below one, such as 0-3,8,9; 0: it is no list of
+ * ranks that grow. */
+static int count_members(const char *list, int below)
+{
+    int count = 0, last = -1;
+    for (const char *at = list; *at;) {
+        char *end;
+        long first = strtol(at, &end, 10), to = first;
+        if (end == at)
+            return 0;
+        if (*end == '-') {
+            at = end + 1;
+            to = strtol(at, &end, 10);
+            if (end == at)
+                return 0;
+        }
+        if (first <= last || to < first || to > INT_MAX || (*end && *end != ','))
+            return 0;
+        for (long rank = first; rank <= to && rank < below; rank++)
+            count++;
+        last = (int)to;
+        at = *end ? end + 1 : end;
+    }
+    return count;
+}
+
+static int is_member(const char *list, int rank)
+{
+    return count_members(list, rank + 1) > count_members(list, rank);
+}
+
+/* All ranks of the job: make the team of the first so many of them, of some, or of a grid's
+ * communicators of so many, once. */
+static void make_team(int ranks, const char *members)
 {
     struct team *made = &teams[teams_made++];
     int first = rows ? rows * columns : ranks;
-    int takes_part = teams[0].rank < first || made == teams;
+    int takes_part = made == teams || (*members ? is_member(members, teams[0].rank)
+                                                : teams[0].rank < first);
+    snprintf(made->members, sizeof made->members, "%s", members);
     MPI_Comm_split(MPI_COMM_WORLD, takes_part ? 0 : MPI_UNDEFINED, 0, &made->harness);
     made->rank = teams[0].rank;
     made->peers = ranks;
@@ -127,13 +160,13 @@ static void make_team(int ranks)
         make_communicator(made, made->rank % columns);
 }
 
-static void choose_team(int ranks)
+static void choose_team(int ranks, const char *members)
 {
     int i = rows > 0; /* the first is no team of a grid */
-    while (i < teams_made && teams[i].peers != ranks)
+    while (i < teams_made && (teams[i].peers != ranks || strcmp(teams[i].members, members) != 0))
         i++;
     if (i == teams_made)
-        make_team(ranks);
+        make_team(ranks, members);
     team = teams[i];
     clocks_forget();
     if (team.harness != MPI_COMM_NULL) {

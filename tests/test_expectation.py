@@ -22,6 +22,7 @@ from search.model.expectation import (
     write_foreseen,
 )
 from search.results.samples import Interval, Sample
+from search.results.workload import Team
 from search.strategy.promise import Promises
 from search.strategy.racing import FIRST, HOPELESS, Model, entrants
 from search.strategy.request import EFFORTS, Expectation, Task
@@ -68,14 +69,14 @@ def task(few, expected):
 
 def test_each_variant_is_predicted_once_and_the_librarys_own_never(few):
     simulator = Simulator({"ring(sync=none)": (2e-3, 2e-3)})
-    model = Expectations(simulator, 8, ALLTOALL)
+    model = Expectations(simulator, Team(8), ALLTOALL)
     assert [model.of(variant, 1024) for variant in few * 2].count(None) == 8
     assert sorted(simulator.asked) == sorted((label, 1024, False) for label in LABELS[1:])
     assert model.of(few[1], MOST_BYTES) is None
 
 
 def test_who_loses_in_the_model_is_asked_what_it_would_do_without(few):
-    model = Expectations(Simulator({"bruck(radix=8)": (9e-3, 2e-3)}), 8, ALLTOALL)
+    model = Expectations(Simulator({"bruck(radix=8)": (9e-3, 2e-3)}), Team(8), ALLTOALL)
     expected = model.of(few[4], 65536)
     assert expected.seconds > 9e-3 and expected.least == 2e-3 and not expected.is_safe
 
@@ -83,10 +84,12 @@ def test_who_loses_in_the_model_is_asked_what_it_would_do_without(few):
 def test_what_fits_into_a_port_or_is_free_of_contention_cannot_lose(catalogue):
     labels = ("ring(sync=none)", "phased(sync=receiver,segment=0,depth=1)")
     ring, phased = (catalogue.variant(label) for label in labels)
-    model = Expectations(Simulator(dict.fromkeys(labels, (1e-3, 1e-3))), 8, ALLTOALL)
+    model = Expectations(Simulator(dict.fromkeys(labels, (1e-3, 1e-3))), Team(8), ALLTOALL)
     assert model.of(ring, 64).is_safe and not model.of(ring, 65536).is_safe
     assert model.of(phased, 65536).is_safe
-    unknown = Expectations(Simulator(dict.fromkeys(labels, (1e-3, 1e-3)), room=0), 8, ALLTOALL)
+    unknown = Expectations(
+        Simulator(dict.fromkeys(labels, (1e-3, 1e-3)), room=0), Team(8), ALLTOALL
+    )
     assert not unknown.of(ring, 64).is_safe
 
 
@@ -97,7 +100,7 @@ def test_an_end_of_the_simulator_ends_no_search(few):
         def predict(self, variant, block, lossless=False):
             raise EnvironmentFailure("the simulator ended")
 
-    assert Expectations(Dead({}), 8, ALLTOALL).of(few[1], 64) is None
+    assert Expectations(Dead({}), Team(8), ALLTOALL).of(few[1], 64) is None
 
 
 def test_nothing_is_hopeless_beside_what_incast_may_hit(few):
@@ -161,17 +164,17 @@ def test_a_damaged_file_is_as_none(tmp_path, content):
 
 def test_what_was_expected_is_kept(tmp_path, few):
     path = tmp_path / "model.json"
-    model = Expectations(Simulator({"ring(sync=none)": (2e-3, 2e-3)}), 8, ALLTOALL)
+    model = Expectations(Simulator({"ring(sync=none)": (2e-3, 2e-3)}), Team(8), ALLTOALL)
     for variant in few:
         model.of(variant, 1024)
     start_model(path, "f", network(), [])
     keep(path, [model])
-    assert read_predictions(path) == {(8, 1024, "ring(sync=none)"): 2e-3}
+    assert read_predictions(path) == {(Team(8), 1024, "ring(sync=none)"): 2e-3}
     assert start_model(path, "f", replace(network(), alpha=5.0), ["a record"]) == network()
 
 
 def test_what_was_expected_stands_beside_a_journal(few, tmp_path):
-    model = Expectations(Simulator({"ring(sync=none)": (2e-3, 1e-3)}), 8, ALLTOALL)
+    model = Expectations(Simulator({"ring(sync=none)": (2e-3, 1e-3)}), Team(8), ALLTOALL)
     known = [model.of(variant, 64) for variant in few[:2]]
     path = foreseen_beside(tmp_path / "x.jsonl.gz")
     assert path.name == "x.model.json.gz" and read_foreseen(path) is None

@@ -186,7 +186,7 @@ def run_rounds(tmp_path, job, variant, rounds, **options):
         lambda: job,
         journal,
         watcher,
-        lambda ranks, block: 1e-3,
+        lambda workload: 1e-3,
         gates(),
         **options,
     )
@@ -253,7 +253,7 @@ def test_a_disturbance_is_seen_within_a_long_round(catalogue, tmp_path):
         lambda: job,
         journal,
         Watcher(),
-        lambda ranks, block: 1e-3,
+        lambda workload: 1e-3,
         gates(),
         timeouts=ALWAYS,
     )
@@ -284,7 +284,7 @@ def test_a_search_that_started_anew_finds_all_of_it_in_the_journal(catalogue, tm
             FakeJob,
             journal,
             Watcher(),
-            lambda ranks, block: 1e-3,
+            lambda workload: 1e-3,
             gates(),
         )
         runner.run(search())

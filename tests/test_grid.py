@@ -10,6 +10,7 @@ from search.cli.options import parser
 from search.cli.settings import Settings
 from search.cluster.job import Job
 from search.errors import UserError
+from search.results.workload import Team, Workload
 
 from .test_configure import TINY, configure
 
@@ -27,7 +28,7 @@ def emulated(tmp_path):
 
 
 def lists(cluster, ranks):
-    return [[list(members) for members in alike] for alike in cluster.communicators(ranks)]
+    return [[list(members) for members in alike] for alike in cluster.communicators(Team(ranks))]
 
 
 def test_rows_and_columns(emulated, tmp_path):
@@ -36,7 +37,7 @@ def test_rows_and_columns(emulated, tmp_path):
     assert lists(wide, 4) == [[[0, 1, 2, 3], [4, 5, 6, 7]]]
     assert lists(wide, 2) == [[[0, 4], [1, 5], [2, 6], [3, 7]]]
     assert lists(wide, 8) == [[list(range(8))]]
-    assert (wide.each(4), wide.each(2), wide.each(8)) == (2, 1, 2)
+    assert (wide.each(Team(4)), wide.each(Team(2)), wide.each(Team(8))) == (2, 1, 2)
     square = emulated("--grid=2x2")
     assert lists(square, 2) == [[[0, 1], [2, 3]], [[0, 2], [1, 3]]]
     assert lists(emulated("--np=3"), 3) == [[[0, 1, 2]]]
@@ -46,11 +47,11 @@ def test_rows_and_columns(emulated, tmp_path):
 
 def test_the_limit_is_that_of_all_at_once(emulated):
     """Four hosts with a rank each, 20 Mbit/s: columns cross the trunk together, rows do not."""
-    alone, block = emulated().limit(4, 1000), 1000
+    alone, block = emulated().limit(Workload(4, 1000)), 1000
     wire = alone / 4  # seconds for a block: four of them cross the trunk each way
-    assert emulated("--grid=1x4").limit(4, block) == pytest.approx(alone)
-    assert emulated("--grid=2x2").limit(2, block) == pytest.approx((1 + 2) * wire)
-    assert emulated("--grid=2x2").limit(4, block) == pytest.approx(alone)
+    assert emulated("--grid=1x4").limit(Workload(4, block)) == pytest.approx(alone)
+    assert emulated("--grid=2x2").limit(Workload(2, block)) == pytest.approx((1 + 2) * wire)
+    assert emulated("--grid=2x2").limit(Workload(4, block)) == pytest.approx(alone)
 
 
 def test_options_that_do_not_fit(emulated):

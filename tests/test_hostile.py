@@ -16,6 +16,7 @@ from search.cluster.backends.ssh import SSH
 from search.cluster.emulation import ENTER
 from search.cluster.hostfile import read_hostfile
 from search.cluster.hydra import hostfile_text
+from search.cluster.placement import ranks_at
 from search.decide.decision import Cutoff, Decision, DecisionTable
 from search.emit.emission import emit_c, emit_h
 from search.errors import AtallError
@@ -112,7 +113,7 @@ def test_only_plain_names_get_to_a_command_line(tmp_path, monkeypatch, read):
 OPTIONS = (
     "--np", "--grid", "--sizes", "--emulate-buffer", "--emulate-slots", "--time-limit",
     "--strategy",
-    "--timing", "--effort", "--placement", "--launcher",
+    "--timing", "--effort", "--order", "--launcher",
 )  # fmt: skip
 OTHERS = (("timeline", "--block"), ("bench", "--launches"), ("bench", "--effort"))
 
@@ -125,6 +126,8 @@ def test_options_and_profiles(tmp_path, monkeypatch, catalogue):
         for option in OPTIONS:
             with pytest.raises(AtallError):
                 options(f"{option}={text}")
+        with pytest.raises(AtallError):
+            ranks_at(text, [("n0", 4), ("n1", 4)])
         for verb, option in OTHERS:
             with pytest.raises(AtallError):
                 parser().parse_args([verb, f"{option}={text}"])

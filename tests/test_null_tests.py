@@ -11,6 +11,7 @@ from search.cluster.topology_file import parse_conf
 from search.cluster.watch import Watch
 from search.measure import null_tests
 from search.measure.null_tests import NullTests, dilation_text, fit
+from search.results.workload import Workload
 
 GOOD = NullTests(1.0, 0.98, 0.94, 0.3, 0.02, 0.0, 0.0)
 TREE = "SwitchName=s0 Nodes=n[0-3] LinkSpeed=100\n"
@@ -122,8 +123,8 @@ def test_an_emulation_is_never_refused(cluster, monkeypatch):
 def test_blocks_of_one_frame_are_timed_as_the_cluster_was_described(cluster):
     dilated = cluster.dilated(4)
     assert dilated.at(1448) == cluster and dilated.at(1449) == dilated
-    assert dilated.limit(4, 1448) == cluster.limit(4, 1448)
-    assert dilated.limit(4, 1449) == pytest.approx(4 * cluster.limit(4, 1449))
+    assert dilated.limit(Workload(4, 1448)) == cluster.limit(Workload(4, 1448))
+    assert dilated.limit(Workload(4, 1449)) == pytest.approx(4 * cluster.limit(Workload(4, 1449)))
 
 
 def test_dilating_twice_is_counted_from_the_file(cluster):

@@ -14,6 +14,7 @@ from search.errors import EnvironmentFailure
 from search.measure.network import Copy
 from search.model.simulator import Cost, Simulator, World, fitted, make_world
 from search.results.samples import Interval
+from search.results.workload import Workload
 from search.toolchain import TEMPLATES
 
 from .conftest import ROOT
@@ -195,7 +196,9 @@ def test_every_variant_ends_however_sends_wait_and_beats_no_limit(
                 if sample is None:
                     assert not variant.fits(ranks, block, slots), variant.label
                 else:
-                    assert min(sample.calls) > 0.999 * cluster.limit(ranks, block), variant.label
+                    assert min(sample.calls) > 0.999 * cluster.limit(Workload(ranks, block)), (
+                        variant.label
+                    )
 
 
 def test_blocks_of_one_frame_are_not_dilated(program, catalogue):

@@ -488,9 +488,10 @@ def test_racing_is_nearly_exhaustive_on_recorded_clusters(catalogue, monkeypatch
     )
     exhaustive, *races = results
     assert [race.strategy for race in races] == ["racing, with the model", "racing"]
-    for race in races:
+    noise = sum(exhaustive.known) / len(exhaustive.known)  # lost with half of its rounds
+    for race, most in zip(races, (0.02, 0.06)):
         assert race.seconds < 0.08 * exhaustive.seconds
-        assert sum(race.known) / len(race.known) < 0.02
+        assert sum(race.known) / len(race.known) < noise + most
     assert exhaustive.visits > 5000
 
 

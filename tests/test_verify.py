@@ -8,6 +8,7 @@ from search.analysis.bench import Timed, make_rows
 from search.analysis.verify import RUNNER_UP, changes, judge, other_rates, plan, sure, what_matters
 from search.decide.decision import Cutoff, DecisionTable, Evidence
 from search.results.samples import Sample
+from search.results.workload import Team
 
 from .conftest import ROOT
 
@@ -21,8 +22,8 @@ def judged(block=65536, native=1.2, runner_up=1.05, now=1.0, rival="ring(sync=no
         for name, seconds in times.items()
     }
     timed = Timed(block, [samples, samples])
-    mine = plan(8, [block], {block: rival or "library"}, lambda block: 0.2)
-    (row,) = make_rows([timed], mine, lambda ranks, block: None, lambda block: "phased")
+    mine = plan(Team(8), [block], {block: rival or "library"}, str, lambda block: 0.2)
+    (row,) = make_rows([timed], mine, lambda workload: None, lambda block: "phased")
     return judge(row, timed, evidence)
 
 

@@ -22,15 +22,16 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from search.cluster.hosts import Placement
 from search.cluster.job import Job, JobLost
+from search.cluster.placement import Placement
 from search.decide.decision import Decision
 from search.errors import EnvironmentFailure
 from search.files import write_whole
 from search.measure.scheme import isolated
-from search.measure.visits import SETTLE_TIMEOUTS, SKEW_BARRIERS, Pace, usual_pace
+from search.measure.visits import SETTLE_TIMEOUTS, SKEW_BARRIERS, Pace, first_members, usual_pace
 from search.results.launches import ratio_of, spread_of
 from search.results.samples import Interval, Sample, median_interval, sample_of
+from search.results.workload import Team, Workload
 from search.sizes import size_text
 from search.timeouts import USUAL
 
@@ -49,7 +50,7 @@ COLD_SECONDS = 1.1
 
 MOST_RATIO = 1000.0
 
-Limit = Callable[[int, int], "float | None"]
+Limit = Callable[[Workload], "float | None"]
 
 
 @dataclass
@@ -107,10 +108,11 @@ class Row:
         return min(self.competitors, key=lambda c: self.competitors[c].median, default=None)
 
 
-def bench_sizes(sizes: Sequence[int], ranks: int, limit: Limit) -> list[int]:
+def bench_sizes(sizes: Sequence[int], team: Team, limit: Limit) -> list[int]:
     """The tuned sizes and, where calls are short, one between each two of them."""
     between = [math.isqrt(a * b) for a, b in zip(sizes, sizes[1:])]
-    return sorted({*sizes, *(size for size in between if (limit(ranks, size) or 0.0) <= SHORT)})
+    short = [size for size in between if (limit(team.at(size)) or 0.0) <= SHORT]
+    return sorted({*sizes, *short})
 
 
 def chosen_label(decision: Decision, here: Placement, block: int) -> str:
@@ -124,13 +126,19 @@ class Plan:
     the two targets competitors by name, with the label that each has at a block; ``cold`` adds
     calls after idleness; ``pace`` makes the cluster ready for a block."""
 
-    ranks: int
+    team: Team
     sizes: Sequence[int]
     seconds: float
     launches: int
     competitors: Mapping[str, Callable[[int], str]] = field(default_factory=dict)
     cold: bool = False
     pace: Pace = usual_pace
+    members_of: Callable[[Team], str] = first_members
+
+    @property
+    def ranks(self) -> int:
+        """Of its team."""
+        return self.team.ranks
 
     def labels(self, block: int) -> dict[str, str]:
         """What is timed at a block, by name."""
@@ -146,13 +154,13 @@ def run_bench(
     for launch in range(plan.launches):
         job = start_job()
         try:
-            job.choose_ranks(plan.ranks)
+            job.choose_ranks(plan.members_of(plan.team))
             skew = job.ask(f"clocks {SKEW_BARRIERS}")["skew"]
             for number, one in enumerate(timed):
                 where = f", launch {launch + 1} of {plan.launches}" if plan.launches > 1 else ""
                 say(f"{number + 1} of {len(timed)}: {size_text(one.block)}{where}")
                 shuffle = random.Random(launch * len(timed) + number).shuffle
-                patience = USUAL.of_visit(one.block, limit(plan.ranks, one.block))
+                patience = USUAL.of_visit(one.block, limit(plan.team.at(one.block)))
                 one.launches.append(_time_block(job, one.block, plan, skew, shuffle, patience))
                 if plan.cold and launch == 0:
                     one.cold = _time_cold(job, one.block, patience)
@@ -237,7 +245,7 @@ def make_rows(
                 generated,
                 ratios.pop("library"),
                 tuple(ratio_of([launch]).median for launch in one.launch_ratios("library")),
-                limit(plan.ranks, one.block),
+                limit(plan.team.at(one.block)),
                 (again[0], again[1]),
                 variant(one.block),
                 ratios,

@@ -14,9 +14,9 @@ from search.decide.decision import Decision, DecisionTable, Origin
 from search.measure.probe import Machine
 from search.results.cell import Cell
 from search.results.record import Record
-from search.results.workload import Workload
+from search.results.workload import Team, Workload
 
-Limit = Callable[[int, int], "float | None"]
+Limit = Callable[[Workload], "float | None"]
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,12 @@ def circumstances(decision: Decision) -> str:
 
 
 def shown(decision: Decision) -> list[DecisionTable]:
-    """The first table for each number of ranks."""
-    found: dict[int, DecisionTable] = {}
+    """The first table of each that was measured; of an untuned file all."""
+    found: dict[Team, DecisionTable] = {}
     for table in decision.tables:
-        found.setdefault(table.ranks, table)
+        if table.ranks or not decision.tuned:
+            found.setdefault(table.team, table)
     return list(found.values())
-
-
-def ranks_text(table: DecisionTable) -> str:
-    """For how many ranks a table is, for people."""
-    return f"{table.ranks} ranks" if table.ranks else "any number of ranks"
 
 
 def points_of(findings: Findings, table: DecisionTable) -> tuple[list[Point], str]:
@@ -85,9 +81,9 @@ def points_of(findings: Findings, table: DecisionTable) -> tuple[list[Point], st
     for _, cell in sorted(findings.cells.items()):
         native = next((v for v in cell.rounds if v.body.algorithm.is_native), None)
         choice = table.choice(cell.block)
-        if cell.ranks != table.ranks or native is None or choice not in cell.rounds:
+        if cell.workload.team != table.team or native is None or choice not in cell.rounds:
             continue
-        ratio, limit = cell.ratio(native, choice), findings.limit(cell.ranks, cell.block)
+        ratio, limit = cell.ratio(native, choice), findings.limit(cell.workload)
         points.append(
             Point(
                 cell.block,
@@ -102,14 +98,14 @@ def points_of(findings: Findings, table: DecisionTable) -> tuple[list[Point], st
 def headline(table: DecisionTable, points: Sequence[Point], source: str) -> str:
     """The figures that matter, in a sentence."""
     if not points:
-        return f"Nothing was measured on {ranks_text(table)}."
+        return f"Nothing was measured on {table.title}."
     ratios = [point.ratio[0] for point in points]
     count = Counter(verdict(*point.ratio[1:]) for point in points)
     shares = [point.ours for point in points if point.ours and point.block >= 1 << 13]
     bound = f" Blocks of 8 KiB and more reach {min(shares):.0%} to " if shares else ""
     bound += f"{max(shares):.0%} of the bandwidth bound." if shares else ""
     return (
-        f"On {ranks_text(table)} the library's own MPI_Alltoall takes "
+        f"On {table.title} the library's own MPI_Alltoall takes "
         f"{geometric_mean(ratios):.2f} times as long, in the geometric mean of {len(ratios)} sizes "
         f"({source}), {min(ratios):.2f} times at worst: {count['faster']} sizes "
         f"are significantly faster, {count['slower']} slower, {count['equal']} equal.{bound}"

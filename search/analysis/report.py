@@ -16,7 +16,6 @@ from search.analysis.findings import (
     circumstances,
     headline,
     points_of,
-    ranks_text,
     shown,
 )
 from search.analysis.report_pictures import NATIVE, OURS, ratios, retransmissions, shares, times
@@ -71,7 +70,7 @@ def _section(findings: Findings, table: DecisionTable) -> dict[str, Any]:
     return {
         "headline": headline(table, points, source),
         "pictures": Markup("".join(pictures)),
-        "ranks": ranks_text(table),
+        "ranks": table.title,
         "rows": _rows(table),
     }
 
@@ -143,7 +142,7 @@ def _every_variant(findings: Findings) -> list[Part]:
         cells = [c for _, c in sorted(findings.cells.items()) if c.ranks == table.ranks]
         if cells:
             chosen = {cutoff.variant.label for cutoff in table.cutoffs}
-            text = f"{ranks_text(table)}: medians with 95 % intervals."
+            text = f"{table.title}: medians with 95 % intervals."
             pictures = times(cells, chosen, findings.limit) + retransmissions(cells, chosen)
             parts.append(Part(text, Markup(pictures)))
     return parts

@@ -82,7 +82,7 @@ def times(cells: Sequence[Cell], chosen: set[str], limit: Limit) -> str:
             else:
                 style = {"linewidth": 0.6, "color": "0.75", "elinewidth": 0.4}
             axes.errorbar([block for block, _ in points], medians, errors, **style)
-        known = [(cell.block, limit(cell.ranks, cell.block)) for cell in cells]
+        known = [(cell.block, limit(cell.workload)) for cell in cells]
         bounds = [(block, seconds * 1e3) for block, seconds in known if seconds]
         if bounds:
             axes.plot(*zip(*bounds), "k--", linewidth=1, label="bandwidth bound")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rich import box
@@ -22,6 +22,7 @@ from search.measure.gates import Gates
 from search.measure.null_tests import NullTests, null_tests
 from search.measure.visits import LOOK_MILLISECONDS, Pace
 from search.results.samples import Interval, score
+from search.results.workload import Team
 from search.sizes import size_text
 
 MOST_ROWS = 8
@@ -64,15 +65,22 @@ def what_matters(table: DecisionTable) -> dict[int, Evidence]:
     return {one.block: one for one in known if one in kept}
 
 
-def plan(ranks: int, blocks: Sequence[int], rivals: Mapping[int, str], pace: Pace) -> Plan:
+def plan(
+    team: Team,
+    blocks: Sequence[int],
+    rivals: Mapping[int, str],
+    members_of: Callable[[Team], str],
+    pace: Pace,
+) -> Plan:
     """A bench of these blocks in some seconds; ``rivals`` has each one's runner-up."""
     return Plan(
-        ranks,
+        team,
         blocks,
         SECONDS / len(blocks) / LAUNCHES,
         LAUNCHES,
         {RUNNER_UP: lambda block: rivals[block]},
         pace=pace,
+        members_of=members_of,
     )
 
 

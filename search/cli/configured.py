@@ -32,7 +32,7 @@ def make_cluster(options: Any, environment: Mapping[str, str]) -> tuple[Cluster,
     if ranks > slots:
         option = "--grid" if options.grid else "--np"
         raise UserError(f"{option}: {ranks} ranks are wanted, the hosts have {slots} slots in all")
-    ordered = place(found.hosts, found.topology, options.placement)
+    ordered = place(found.hosts, found.topology, options.order)
     cluster = Cluster(name, tuple(ordered), ranks, found.topology, found.buffer, options.grid or ())
     return cluster, BACKENDS[name].introduction(found)
 
@@ -43,6 +43,8 @@ def shrink(cluster: Cluster, settings: Settings, failure: HostsFailed) -> tuple[
     smaller = cluster.without(failure.hosts)
     profile = {n: blocks for n, blocks in settings.profile.items() if n <= smaller.ranks}
     ranks = tuple(sorted({min(n, smaller.ranks) for n in settings.ranks}))
+    if settings.placed:  # they name what is not there any more
+        raise failure
     if settings.profile:
         ranks = tuple(n for n in ranks if n in profile)
     if smaller.ranks < 2 or not ranks or (cluster.grid and smaller.ranks < cluster.ranks):

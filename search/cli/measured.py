@@ -40,4 +40,4 @@ def read_cells(desk: Desk) -> tuple[list[Record], Cells]:
         raise UserError(
             "nothing is measured yet: run ./configure or 'make tune', with enough --time-limit="
         )
-    return records, {key: cell for key, cell in cells.items() if key.ranks in settings.ranks}
+    return records, {key: cell for key, cell in cells.items() if key.team in settings.teams}

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from search.analysis.bench import geometric_mean, ratio_text
+from search.analysis.findings import shown
 from search.catalogue.catalogue import Catalogue
 from search.cli.tuning import Tuned
 from search.cluster.backends import backend_of
@@ -97,16 +98,9 @@ def catalogue_page(catalogue: Catalogue) -> str:
 
 def summary(console: Console, cluster: Cluster, decision: Decision, tuned: Tuned) -> None:
     """A line a row, what is uncertain, the figure that matters, and what to type next."""
-    table = Table(title=describe(cluster), box=box.SIMPLE)
-    for heading in ("blocks", "variant"):
-        table.add_column(heading)
-    for heading in ("native takes", "runner-up takes", "of bound"):
-        table.add_column(heading, justify="right")
-    chosen = decision.tables[0]
-    for low, cutoff in zip([1, *(c.most + 1 for c in chosen.cutoffs if c.most)], chosen.cutoffs):
-        to = f"to {size_text(cutoff.most)}" if cutoff.most else f"from {size_text(low)}"
-        table.add_row(to, cutoff.variant.label, *_figures(cutoff.evidence))
-    console.print(table)
+    tables = shown(decision)
+    for chosen in tables:
+        console.print(_rows(chosen, describe(cluster) if len(tables) == 1 else chosen.title))
     for noise in tuned.noise[:1]:
         console.print(f"Measured on a disturbed cluster, as accepted: {noise}.", markup=False)
     if decision.tuned and decision.tuned.steal:
@@ -115,12 +109,27 @@ def summary(console: Console, cluster: Cluster, decision: Decision, tuned: Tuned
         console.print("The search did not come to its end: configure again goes on from here.")
         for line in tuned.uncertain:
             console.print(f"  uncertain: {line}", markup=False)
-    console.print(verdict(chosen))
+    for chosen in tables:
+        said = f"On {chosen.title}: {verdict(chosen)}" if len(tables) > 1 else verdict(chosen)
+        console.print(said, markup=False)
     console.print(
         "generated/alltoall.c is ready: compile it with your program and call ATALL_Alltoall. "
         "Next: make bench",
         soft_wrap=True,
     )
+
+
+def _rows(chosen: DecisionTable, title: str) -> Table:
+    """A table for people."""
+    table = Table(title=title, box=box.SIMPLE)
+    for heading in ("blocks", "variant"):
+        table.add_column(heading)
+    for heading in ("native takes", "runner-up takes", "of bound"):
+        table.add_column(heading, justify="right")
+    for low, cutoff in zip([1, *(c.most + 1 for c in chosen.cutoffs if c.most)], chosen.cutoffs):
+        to = f"to {size_text(cutoff.most)}" if cutoff.most else f"from {size_text(low)}"
+        table.add_row(to, cutoff.variant.label, *_figures(cutoff.evidence))
+    return table
 
 
 def _figures(evidence: Evidence | None) -> list[str]:

@@ -32,7 +32,7 @@ from search.measure.visits import OutOfTime
 from search.model.expectation import Expectations, keep, start_model
 from search.results.fingerprint import digest
 from search.results.journal import Journal
-from search.results.workload import Workload
+from search.results.workload import Team, Workload
 from search.sizes import size_text
 from search.strategy import STRATEGIES
 from search.strategy.confirming import confirming
@@ -61,18 +61,16 @@ def tune(desk: Desk, site: Site, job: Job) -> Tuned:
         console.print("tune: the journal's last line was cut off and is measured again")
     program, collective = place.build / "measure", desk.catalogue.collective
     cells: Cells = {}
-    with models_of(collective, console, site, place, settings.ranks, journal) as models:
+    with models_of(collective, console, site, place, settings.teams, journal) as models:
         job, tasks = site.with_job(
             job,
             program,
             lambda text: console.print(f"tune: {text}"),
-            lambda job: [
-                make_task(desk, job, ranks, models.get(ranks)) for ranks in settings.ranks
-            ],
+            lambda job: [make_task(desk, job, team, models.get(team)) for team in settings.teams],
         )
         console.print(
             f"tune: {len(tasks[-1].variants)} variants at {len(tasks[-1].sizes)} sizes"
-            + (f" on {', '.join(str(t.ranks) for t in tasks)} ranks" if len(tasks) > 1 else "")
+            + (f" on {', '.join(t.team.text for t in tasks)}" if len(tasks) > 1 else "")
             + (f", {len(journal.records)} records are there already" if journal.records else "")
         )
         started, too_early = time.monotonic(), ""
@@ -143,6 +141,8 @@ def make_runner(
         pace=site.pace,
         watch=watch if site.backend.on_this_machine else None,
         timeouts=site.timeouts,
+        members_of=site.cluster.members_text,
+        hosts_of=site.cluster.hosts_of,
     )
 
 
@@ -172,21 +172,21 @@ def models_of(
     console: Console,
     site: Site,
     place: Workplace,
-    wanted: Sequence[int],
+    wanted: Sequence[Team],
     journal: Journal,
-) -> Iterator[Mapping[int, Expectations]]:
-    """The schedule model for each number of ranks, for as long as the search asks it; what it said
+) -> Iterator[Mapping[Team, Expectations]]:
+    """The schedule model for each team, for as long as the search asks it; what it said
     is kept. Of a grid, or one rank, there is none, and where it cannot be had the search goes on
     without it."""
     machine = read_machine(place.machine)
-    found: dict[int, Expectations] = {}
+    found: dict[Team, Expectations] = {}
     if not site.cluster.grid and machine and machine.network:
         network = start_model(place.model, journal.fingerprint, machine.network, journal.records)
         try:
             start = build_simulator(place, site.cluster, site.tools, network)
-            for ranks in wanted:
-                if ranks > 1:
-                    found[ranks] = Expectations(start(ranks), ranks, collective)
+            for team in wanted:
+                if team.ranks > 1:
+                    found[team] = Expectations(start(team), team, collective)
         except EnvironmentFailure as error:
             console.print(f"tune: there is no model: {error}")
     try:
@@ -199,18 +199,19 @@ def models_of(
 
 
 def make_task(
-    desk: Desk, job: Job, ranks: int, model: Expectations | None = None, everything: bool = False
+    desk: Desk, job: Job, team: Team, model: Expectations | None = None, everything: bool = False
 ) -> Task:
-    """What is searched on so many ranks: without rankings that change nothing there, and without
+    """What is searched on a team: without rankings that change nothing there, and without
     what the settings leave out, unless ``everything`` is wanted."""
     cluster, settings = desk.configured()
-    job.choose_ranks(ranks)
+    ranks = team.ranks
+    job.choose_ranks(cluster.members_text(team))
     rankings = (None, *job.rankings)
 
     def differs(variant: Variant) -> bool:
         return variant.named("ranking") in rankings
 
-    each = cluster.each(ranks)
+    each = cluster.each(team)
     variants = desk.catalogue.variants(
         ranks,
         () if everything else settings.only,
@@ -220,7 +221,7 @@ def make_task(
     )
     return Task(
         ranks,
-        desk.catalogue.collective.sizes or sizes_of(desk.place, settings, ranks),
+        desk.catalogue.collective.sizes or sizes_of(desk.place, settings, team),
         tuple(variant for variant in variants if differs(variant)),
         EFFORTS[settings.effort],
         lambda variant: [v for v in variant.near(ranks, each) if differs(v)],
@@ -228,6 +229,7 @@ def make_task(
         lambda variant, block: cluster.sending(variant.sent(ranks, block)),
         model.of if model else expects_nothing,
         collective=desk.catalogue.collective.name,
+        placement=team.placement,
     )
 
 
@@ -242,7 +244,7 @@ def uncertain(cells: Cells, tasks: Sequence[Task]) -> tuple[str, ...]:
     for task in tasks:
         for block in task.sizes:
             cell = cells.get(task.workload(block))
-            where = f"{size_text(block)} on {task.ranks} ranks"
+            where = f"{size_text(block)} on {task.team.text}"
             if cell is None or not cell.rounds:
                 continue
             finalists = cell.finalists
@@ -253,7 +255,7 @@ def uncertain(cells: Cells, tasks: Sequence[Task]) -> tuple[str, ...]:
         reached = [cell.block for cell in task.measured(cells)]
         if not reached or max(reached) < max(task.sizes):
             beyond = f"beyond {size_text(max(reached))}" if reached else "at any size"
-            lines.append(f"nothing is measured {beyond} on {task.ranks} ranks")
+            lines.append(f"nothing is measured {beyond} on {task.team.text}")
     return tuple(lines)
 
 

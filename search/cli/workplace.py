@@ -21,6 +21,7 @@ from search.files import write_whole
 from search.measure.network import Network
 from search.measure.probe import read_machine
 from search.model.simulator import Simulator, calibrated
+from search.results.workload import Team
 from search.toolchain import SOURCE, TEMPLATES, Toolchain
 
 PRESETS = {path.stem: path for path in sorted((SOURCE / "search" / "presets").glob("*.toml"))}
@@ -80,13 +81,15 @@ def emit_decision(place: Workplace, catalogue: Catalogue) -> None:
 
 def build_simulator(
     place: Workplace, cluster: Cluster, tools: Toolchain, network: Network
-) -> Callable[[int], Simulator]:
-    """Build the schedule model; what starts it for the first so many ranks, adjusted to what the
+) -> Callable[[Team], Simulator]:
+    """Build the schedule model; what starts it for a team, adjusted to what the
     probe saw."""
     program = place.build / "simulate"
     tools.compile_simulator(place.build / "catalogue.c", program)
     world = calibrated(program, cluster, network)
-    return lambda ranks: Simulator(program, replace(world, ranks=world.ranks[:ranks]))
+    return lambda team: Simulator(
+        program, replace(world, ranks=tuple(world.ranks[rank] for rank in cluster.members(team)))
+    )
 
 
 def read_identity(place: Workplace) -> dict[str, Any]:
@@ -97,12 +100,12 @@ def read_identity(place: Workplace) -> dict[str, Any]:
         raise UserError("nothing is measured yet: run ./configure or 'make tune' first") from error
 
 
-def sizes_of(place: Workplace, settings: Settings, ranks: int) -> tuple[int, ...]:
-    """The blocks to search on so many ranks, in bytes to each peer: those of the settings and,
+def sizes_of(place: Workplace, settings: Settings, team: Team) -> tuple[int, ...]:
+    """The blocks to search on a team, in bytes to each peer: those of the settings and,
     unless the user named them, where the library changes its protocol and one byte past it; where
     time is dilated none whose calls take MOST_DILATED seconds."""
     if settings.profile:
-        return settings.profile[ranks]
+        return settings.profile[team.ranks]
     machine = read_machine(place.machine)
     sizes = set(settings.sizes)
     if settings.own_sizes:
@@ -112,5 +115,5 @@ def sizes_of(place: Workplace, settings: Settings, ranks: int) -> tuple[int, ...
             sizes |= {jump, jump + 1}
     cluster = read_cluster(place.cluster)[0]
     if cluster.dilation > 1:  # what is beyond is left to the largest that is measured
-        sizes = {size for size in sizes if (cluster.limit(ranks, size) or 0.0) <= MOST_DILATED}
+        sizes = {size for size in sizes if (cluster.limit(team.at(size)) or 0.0) <= MOST_DILATED}
     return tuple(sorted(sizes))

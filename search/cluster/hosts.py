@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from search.catalogue.collective import EVERY_PAIR
+from search.cluster.placement import Placement, ranges, ranks_at
 from search.cluster.topology import FULL_FRAME, Topology, bandwidth_bound, flatten
 from search.results.samples import TIMEOUT
+from search.results.workload import Team, Workload
 
-PLACEMENTS = ("switch", "interleaved", "file")
+ORDERS = ("switch", "interleaved", "file")
 NS_PER_BYTE = 8000.0
 """On a cable of 1 Mbit/s."""
 
@@ -24,18 +26,6 @@ class Host:
 
     name: str
     slots: int
-
-
-@dataclass(frozen=True)
-class Placement:
-    """How the ranks of a communicator lie: on so many ``hosts`` (0: not known), ``each`` of which
-    has as many (0: hosts differ); and the ``load`` of their busiest cable in nanoseconds for a byte
-    to each peer (0: not known)."""
-
-    ranks: int
-    hosts: int = 0
-    each: int = 0
-    load: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -97,25 +87,43 @@ class Cluster:
         mbit = {name_of(link.lower): link.mbit for link in self.topology.links}
         return {host: mbit.get(name_of(host)) for host in self.ranks_on()}
 
-    def communicators(self, ranks: int) -> list[list[range]]:
-        """What calls on so many ranks are timed on, as lists of ranks: all rows of the grid, or
-        columns, at once, and where they are alike first the rows, then the columns; what is neither
-        is the first so many ranks."""
+    def members(self, team: Team) -> Sequence[int]:
+        """Its ranks of the job."""
+        if not team.placement:
+            return range(team.ranks)
+        return ranks_at(team.placement, [(host.name, host.slots) for host in self.hosts])
+
+    def hosts_of(self, team: Team) -> list[str]:
+        """The host of each of its ranks."""
+        names = self.host_of_rank()
+        return [names[rank] for rank in self.members(team)]
+
+    def members_text(self, team: Team) -> str:
+        """The same, as the measuring job takes it."""
+        return ranges(self.members(team)) if team.placement else str(team.ranks)
+
+    def communicators(self, team: Team) -> list[list[Sequence[int]]]:
+        """What calls of a team are timed on, as lists of ranks: all rows of the grid, or columns,
+        at once, and where they are alike first the rows, then the columns; what is neither is the
+        team itself."""
+        if team.placement:
+            return [[self.members(team)]]
         rows, columns = self.grid or (0, 0)
         by_row = [range(row * columns, (row + 1) * columns) for row in range(rows)]
         by_column = [range(column, rows * columns, columns) for column in range(columns)]
-        found = [alike for alike in (by_row, by_column) if alike and len(alike[0]) == ranks]
-        return found or [[range(ranks)]]
+        sides: list[list[Sequence[int]]] = [[*by_row], [*by_column]]
+        found = [alike for alike in sides if alike and len(alike[0]) == team.ranks]
+        return found or [[self.members(team)]]
 
-    def each(self, ranks: int) -> int:
-        """Ranks of a communicator of so many on each of several hosts; 1 if hosts differ."""
-        hosts = [self._on(members) for alike in self.communicators(ranks) for members in alike]
+    def each(self, team: Team) -> int:
+        """Ranks of its communicator on each of several hosts; 1 if hosts differ."""
+        hosts = [self._on(members) for alike in self.communicators(team) for members in alike]
         counts = {count for on in hosts for count in on.values()}
         return counts.pop() if len(counts) == 1 and all(len(on) > 1 for on in hosts) else 1
 
-    def placement(self, ranks: int) -> Placement:
-        """How the ranks lie of a communicator that calls on so many are timed on."""
-        on = self._on(self.communicators(ranks)[0][0])
+    def placement(self, team: Team) -> Placement:
+        """How the ranks lie of a communicator of a team."""
+        ranks, on = team.ranks, self._on(self.communicators(team)[0][0])
         each = {*on.values()}
         name_of = self.topology.names.of
         count = {name_of(host): many for host, many in on.items()}
@@ -128,13 +136,14 @@ class Cluster:
             below[nodes[number].parent] += below[number]
         return Placement(ranks, len(on), each.pop() if len(each) == 1 else 0, load)
 
-    def limit(self, ranks: int, block: int, across: str = EVERY_PAIR) -> float | None:
-        """Seconds below which no call with ``block`` bytes to each peer can be on so many ranks: an
-        all-to-all, unless something else goes ``across`` cables."""
+    def limit(self, workload: Workload, across: str = EVERY_PAIR) -> float | None:
+        """Seconds below which no call can be: an all-to-all, unless something else goes ``across``
+        cables."""
+        block = workload.block
         tree = self.at(block).topology
         limits = [
             bandwidth_bound(tree, [self._on(members) for members in alike], block, across)
-            for alike in self.communicators(ranks)
+            for alike in self.communicators(workload.team)
         ]
         return None if None in limits else sum(limit or 0.0 for limit in limits)
 
@@ -170,9 +179,9 @@ def dilation_at(block: int, dilation: int) -> int:
     return 1 if block <= FULL_FRAME else dilation
 
 
-def place(hosts: Sequence[Host], topology: Topology, placement: str) -> list[Host]:
+def place(hosts: Sequence[Host], topology: Topology, order: str) -> list[Host]:
     """Order hosts: switch after switch, one from each switch in turn, or as they came."""
-    if placement == "file":
+    if order == "file":
         return list(hosts)
     name_of = topology.names.of
     by_name = {name_of(host.name): host for host in hosts}
@@ -182,7 +191,7 @@ def place(hosts: Sequence[Host], topology: Topology, placement: str) -> list[Hos
         if host and link.lower not in by_switch:
             by_switch[link.upper].append(host)
     groups = list(by_switch.values())
-    if placement == "switch":
+    if order == "switch":
         return [host for group in groups for host in group]
     longest = max(len(group) for group in groups)
     return [group[i] for i in range(longest) for group in groups if i < len(group)]

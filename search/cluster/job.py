@@ -115,9 +115,9 @@ class Job:
         """Let the communicators that are chosen from here on be a process grid's."""
         self.ask(f"grid {rows} {columns}")
 
-    def choose_ranks(self, ranks: int) -> None:
-        """Let the first so many ranks be at work from here on; of a grid, all its communicators
-        with so many."""
+    def choose_ranks(self, ranks: int | str) -> None:
+        """Let the first so many ranks be at work from here on, or those of a list of ranges; of a
+        grid, all its communicators with so many."""
         self._introduced(self.ask(f"ranks {ranks}"))
 
     def _introduced(self, answer: Mapping[str, Any]) -> None:

@@ -9,9 +9,10 @@ import msgspec
 
 from search.catalogue.algorithm import Variant
 from search.cluster.hostlist import name_hash
-from search.cluster.hosts import Placement
+from search.cluster.placement import Placement
 from search.cluster.topology import Topology, flatten
 from search.errors import UserError
+from search.results.workload import Team
 from search.sizes import size_text
 
 Ratio = tuple[float, float, float, float]
@@ -130,6 +131,13 @@ class DecisionTable:
     hosts: int = 0
     each: int = 0
     load: float = 0.0
+    placement: str = ""
+    """as --placement says it"""
+
+    @property
+    def team(self) -> Team:
+        """On whom it was measured."""
+        return Team(self.ranks, self.placement)
 
     @property
     def title(self) -> str:
@@ -138,8 +146,8 @@ class DecisionTable:
             return "all other communicators" if self.hosts else "all numbers of ranks"
         if not self.hosts:
             return f"{self.ranks} ranks"
-        hosts = f"{self.hosts} host{'s' * (self.hosts > 1)}"
-        return f"{self.ranks} ranks on {hosts}" + ("" if self.each else " that differ")
+        placed = f" ({self.placement})" if self.placement else ""
+        return f"{self.ranks} ranks on {self.hosts} host{'s' * (self.hosts > 1)}{placed}"
 
     def distance(self, here: Placement) -> float:
         """How far it is from a communicator, as the emitted file has it (runtime/state.j2)."""
@@ -227,7 +235,7 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     fingerprint: str = "?"
     noise: str = ""
     dilation: str = ""
-    steal: float = 0.0
+    steal: float | None = None
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,8 @@ class _Table(_Form):
     row: tuple[_Row, ...]
     hosts: _Count = 0
     each: _Count = 0
-    load: float = 0.0
+    load: float | None = None
+    placement: str = ""
 
 
 class _Node(_Form):
@@ -77,7 +78,8 @@ def read_decision(path: Path, catalogue: Catalogue) -> Decision:
             ),
             table.hosts,
             table.each,
-            table.load,
+            table.load or 0.0,
+            table.placement,
         )
         for table in form.table
     )
@@ -97,7 +99,8 @@ def write_decision(path: Path, decision: Decision) -> None:
             ),
             table.hosts,
             table.each,
-            table.load,
+            table.load or None,
+            table.placement,
         )
         for table in decision.tables
     )

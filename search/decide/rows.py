@@ -10,38 +10,38 @@ from typing import Optional
 from msgspec import structs
 
 from search.catalogue.algorithm import Variant
-from search.cluster.hosts import Placement
+from search.cluster.placement import Placement
 from search.cluster.topology import FULL_FRAME
 from search.decide.claim import indistinguishable, spread_in, winners_of
 from search.decide.decision import Cutoff, DecisionTable, Evidence, Ratio, merge_equal
 from search.results.cell import Cell, between, linked
 from search.results.samples import TIMEOUT, modes, sits_on_ticks
-from search.results.workload import Workload
+from search.results.workload import Team, Workload
 
-Limit = Callable[[int, int], Optional[float]]
-"""The bandwidth bound of ranks and block in seconds, if the links' speeds are known."""
+Limit = Callable[[Workload], Optional[float]]
+"""The bandwidth bound in seconds, if the links' speeds are known."""
 
 
 DISTURBED_MARGIN = 1.5
 FAR = 0.5
 
-Predicted = Mapping[tuple[int, int, str], float]
-"""Seconds that the schedule model expected, by ranks, block and label."""
+Predicted = Mapping[tuple[Team, int, str], float]
+"""Seconds that the schedule model expected, by team, block and label."""
 
 
-def unknown_limit(ranks: int, block: int) -> float | None:
+def unknown_limit(workload: Workload) -> float | None:
     """The limit where no speed is known."""
     return None
 
 
 def decide(
     cells: Mapping[Workload, Cell],
-    sizes: Callable[[int], Sequence[int]],
+    sizes: Callable[[Team], Sequence[int]],
     native: Variant,
     limit: Limit = unknown_limit,
     predicted: Predicted | None = None,
     is_disturbed: bool = False,
-    place: Callable[[int], Placement] | None = None,
+    place: Callable[[Team], Placement] | None = None,
 ) -> tuple[DecisionTable, ...]:
     """Tables for each number of ranks that was measured, the largest first: of each as many as
     there are needs that its rows may have and a communicator may lack. ``sizes`` gives the blocks
@@ -50,17 +50,24 @@ def decide(
     blocks: another than the library's own must be DISTURBED_MARGIN times faster there. ``place``
     says how so many ranks lay: then what is far from all of that is the library's own."""
     tables: list[DecisionTable] = []
-    for ranks in sorted({workload.ranks for workload in cells}, reverse=True):
-        mine = [cell for cell in cells.values() if cell.ranks == ranks]
+    teams = {workload.team for workload in cells}
+    for team in sorted(teams, key=lambda one: (-one.ranks, one.placement)):
+        mine = [cell for cell in cells.values() if cell.workload.team == team]
         if is_disturbed:
-            mine = [_doubted(cell, limit(ranks, cell.block)) for cell in mine]
+            mine = [_doubted(cell, limit(cell.workload)) for cell in mine]
 
-        def make(left: Sequence[Cell], ranks: int = ranks) -> DecisionTable:
-            return decide_table(left, sizes(ranks), native, limit, predicted)
+        def make(left: Sequence[Cell], team: Team = team) -> DecisionTable:
+            return decide_table(left, sizes(team), native, limit, predicted)
 
-        where = place(ranks) if place else Placement(ranks)
+        where = place(team) if place else Placement(team.ranks)
         tables += [
-            replace(table, hosts=where.hosts, each=where.each, load=where.load)
+            replace(
+                table,
+                hosts=where.hosts,
+                each=where.each,
+                load=where.load,
+                placement=team.placement,
+            )
             for table in _tables_by_needs(mine, make)
         ]
     if place:
@@ -119,8 +126,8 @@ def decide_table(
     for i, (cell, winner) in enumerate(zip(ordered, winners)):
         leader = leaders.get(cell.block)
         evidence = structs.replace(
-            weigh(cell, winner, native, spread, limit(ranks, cell.block)),
-            predicted=(predicted or {}).get((ranks, cell.block, winner.label)),
+            weigh(cell, winner, native, spread, limit(cell.workload)),
+            predicted=(predicted or {}).get((cell.workload.team, cell.block, winner.label)),
             fell=leader.label if leader and _has_fallen(cell, leader, winner) else None,
         )
         most = None

@@ -50,9 +50,8 @@ def _table_comment(table: DecisionTable, decision: Decision) -> Markup:
         measured = f"Measured on {table.title}"
     if decision.tuned and table.ranks in decision.tuned.grid:
         measured += ", each row or column of the grid, all at once"
-    is_last = table is decision.tables[-1]
-    near = "the communicators nearest to that" if table.ranks else "those numbers of ranks"
-    served = "any number of ranks" if is_last else f"{near} that all its rows serve"
+    near = "those nearest to it" if table.ranks else "communicators"
+    served = "any" if table is decision.tables[-1] else f"{near} that all its rows can serve"
     return comment(f"{measured}; for {served}.", indent=0)
 
 

@@ -45,30 +45,31 @@ class Gates:
     _ticks: dict[str, tuple[float, float]] = field(default_factory=dict)
     _stalled: Counter[tuple[object, str]] = field(default_factory=Counter)
 
-    def look(self, answer: Mapping[str, Any]) -> list[str]:
-        """What the verb ``quiet`` of the measuring job saw: one line for each trouble."""
+    def look(self, answer: Mapping[str, Any], hosts: Sequence[str] = ()) -> list[str]:
+        """What the verb ``quiet`` of the measuring job saw: one line for each trouble. ``hosts``
+        names those of the ranks that looked, if these are not the first."""
+        hosts = hosts or self.hosts
         ranks = [rank for rank, work in enumerate(answer["work"]) if work >= 0]
         troubles = []
         for rank in ranks if WIRES in self.watched else ():
-            troubles += self._wires(
-                self.hosts[rank], answer["bytes"][rank], answer["carrier"][rank]
-            )
+            troubles += self._wires(hosts[rank], answer["bytes"][rank], answer["carrier"][rank])
         for rank in ranks if PROCESSORS in self.watched else ():
             tasks = answer["tasks"][rank] - answer["spare"][rank]
-            troubles += self._processors(self.hosts[rank], tasks, answer["work"][rank])
+            troubles += self._processors(hosts[rank], tasks, answer["work"][rank])
         return troubles
 
-    def disturbance(self, answer: Mapping[str, Any]) -> Disturbance:
+    def disturbance(self, answer: Mapping[str, Any], hosts: Sequence[str] = ()) -> Disturbance:
         """What the same look tells of the time since the last one."""
+        hosts = hosts or self.hosts
         steal, woke = 0.0, 0.0
         for rank, ticks in enumerate(answer["ticks"]):
             if ticks < 0:
                 continue
             stolen = answer["stolen"][rank]
-            before, stolen_before = self._ticks.get(self.hosts[rank], (ticks, stolen))
+            before, stolen_before = self._ticks.get(hosts[rank], (ticks, stolen))
             if ticks > before:
                 steal = max(steal, (stolen - stolen_before) / (ticks - before))
-            self._ticks[self.hosts[rank]] = ticks, stolen
+            self._ticks[hosts[rank]] = ticks, stolen
             woke = max(woke, answer["woke"][rank])
         return Disturbance(round(steal, 3), round(woke, 6))
 
@@ -95,7 +96,9 @@ class Gates:
             )
         return troubles
 
-    def stall(self, key: object, label: str, sample: Sample, usual: float) -> str | None:
+    def stall(
+        self, key: object, label: str, sample: Sample, usual: float, hosts: Sequence[str] = ()
+    ) -> str | None:
         """Whether a visit stalled longer than time-outs alone explain: an outage, unless it
         happens to the same variant again and again at the same place (``key``). ``usual`` is what
         a call takes there; what is shorter than that does not matter. Verifying and warming up may
@@ -106,7 +109,7 @@ class Gates:
         if longest < STALL * sample.timeout or self._stalled[key, label] == COINCIDENCES:
             return None
         self._stalled[key, label] += 1
-        hosts = ", ".join(self.hosts[rank] for rank, _ in sample.resent[:4])
-        where = f" with retransmissions on {hosts}" if hosts else ""
+        resent = ", ".join((hosts or self.hosts)[rank] for rank, _ in sample.resent[:4])
+        where = f" with retransmissions on {resent}" if resent else ""
         more = "..." if len(sample.resent) > 4 else ""
         return f"{label} stalled for {longest:.1f} s{where}{more}: was a link down?"

@@ -21,6 +21,7 @@ from search.cluster.job import Job
 from search.cluster.topology import PAYLOAD_SHARE
 from search.cluster.watch import Watch
 from search.errors import EnvironmentFailure
+from search.results.workload import Workload
 from search.timeouts import USUAL
 
 DIVISORS = (1, 2, 4, 8, 16)
@@ -184,7 +185,7 @@ def _alltoall(cluster: Cluster, job: Job, label: str) -> tuple[float, Watch]:
 
 
 def _limit(cluster: Cluster, block: int) -> float:
-    return cluster.limit(cluster.ranks, block) or 1.0
+    return cluster.limit(Workload(cluster.ranks, block)) or 1.0
 
 
 def fit(

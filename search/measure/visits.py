@@ -12,7 +12,7 @@ from search.cluster.job import Job
 from search.cluster.watch import Watch
 from search.measure.scheme import isolated, looped
 from search.results.samples import TIMEOUT, sample_of
-from search.results.workload import Workload
+from search.results.workload import Team, Workload
 from search.strategy.request import Failure, Outcome
 from search.timeouts import USUAL, Timeouts
 
@@ -39,6 +39,11 @@ class OutOfTime(Exception):
     """The time limit is reached: decide on what is known."""
 
 
+def first_members(team: Team) -> str:
+    """The first ranks of the job, as it takes them."""
+    return str(team.ranks)
+
+
 class Visits:
     """A job that visits variants on the first so many of its ranks."""
 
@@ -47,7 +52,7 @@ class Visits:
         native: str,
         job: Job,
         start_job: Callable[[], Job],
-        limit: Callable[[int, int], float | None],
+        limit: Callable[[Workload], float | None],
         deadline: float | None,
         timing: str,
         schemes: dict[Workload, tuple[str, int]],
@@ -55,19 +60,21 @@ class Visits:
         pace: Pace = usual_pace,
         watch: Watch | None = None,
         timeouts: Timeouts = USUAL,
+        members_of: Callable[[Team], str] = first_members,
     ) -> None:
         """``native`` is the label of the library's own; ``job`` runs already, ``start_job`` starts
         another; ``limit`` gives the bandwidth bound
         of ranks and block in seconds; ``deadline`` is monotonic time; ``schemes`` says how cells
         were timed so far, and in how many calls a visit; ``launch`` is the number of the job;
         ``pace`` is told of the block before it is timed; ``watch`` sees when this machine
-        stalls."""
+        stalls; ``members_of`` says which ranks of the job a team is."""
         self._native = native
         self._job: Job | None = job
         self._start_job, self._limit, self._deadline = start_job, limit, deadline
         self._timing, self.schemes, self.launch = timing, schemes, launch
         self._pace, self._watch, self._timeouts = pace, watch, timeouts
-        self._ranks = 0
+        self._members_of = members_of
+        self._team: Team | None = None
         self._skew = 0.0
         self._prepared: set[tuple[str, Workload]] = set()
 
@@ -86,26 +93,26 @@ class Visits:
             raise OutOfTime
 
     def _forget(self) -> Job | None:
-        job, self._job, self._ranks = self._job, None, 0
+        job, self._job, self._team = self._job, None, None
         self._prepared.clear()
         return job
 
-    def _ask(self, ranks: int, request: str, patience: float) -> dict[str, Any]:
-        """A request to so many ranks of a job, started if none runs."""
+    def _ask(self, team: Team, request: str, patience: float) -> dict[str, Any]:
+        """A request to ranks of a job, started if none runs."""
         if self._deadline is not None:
             patience = min(patience, max(0.5, self._deadline - time.monotonic() + 1.0))
         if self._job is None:
             self._job = self._start_job()
             self.launch += 1
-        if self._ranks != ranks:
-            self._job.choose_ranks(ranks)
-            self._ranks = ranks
+        if self._team != team:
+            self._job.choose_ranks(self._members_of(team))
+            self._team = team
             self._skew = self._job.ask(f"clocks {SKEW_BARRIERS}")["skew"]
         return self._job.ask(request, patience)
 
-    def look(self, ranks: int) -> Mapping[str, Any]:
+    def look(self, team: Team) -> Mapping[str, Any]:
         """What the hosts see while all ranks are idle."""
-        return self._ask(ranks, f"quiet {LOOK_MILLISECONDS}", self._timeouts.visit)
+        return self._ask(team, f"quiet {LOOK_MILLISECONDS}", self._timeouts.visit)
 
     def visit(self, variant: Variant, workload: Workload) -> Outcome:
         """Time a variant, which is verified and warmed up the first time; JobLost if that fails."""
@@ -114,9 +121,7 @@ class Visits:
         patience = self._patience(workload)
         key = variant.label, workload
         if key not in self._prepared:
-            verdict = self._ask(
-                workload.ranks, f"verify {variant.label} {workload.block}", patience
-            )
+            verdict = self._ask(workload.team, f"verify {variant.label} {workload.block}", patience)
             if verdict.get("verdict") != "ok":
                 return Failure(str(verdict.get("verdict") or verdict.get("error")))
             affordable = int(WARMUP_SECONDS / max(time.monotonic() - begin, 1e-6))
@@ -130,7 +135,7 @@ class Visits:
             f"time {variant.label} {workload.block} {warmups} {calls} {scheme}",
             time.monotonic(),
         )
-        answer = self._ask(workload.ranks, request, patience)
+        answer = self._ask(workload.team, request, patience)
         stalled = round(self._watch.stalled_since(timed), 3) if self._watch else 0.0
         if "error" in answer:
             return Failure(str(answer["error"]))
@@ -143,12 +148,11 @@ class Visits:
         """Let the library's own run; JobLost if it does not."""
         self._pace(workload.block)
         patience = self._patience(workload)
-        self._ask(workload.ranks, f"verify {self._native} {workload.block}", patience)
+        self._ask(workload.team, f"verify {self._native} {workload.block}", patience)
 
     def _patience(self, workload: Workload) -> float:
         """Seconds after which a request has failed."""
-        ranks, block = workload.ranks, workload.block
-        return self._timeouts.of_visit(block, self._limit(ranks, block))
+        return self._timeouts.of_visit(workload.block, self._limit(workload))
 
     def _scheme(self, workload: Workload, patience: float) -> tuple[str, int]:
         """How calls of a cell are timed, and in how many a visit: the same for all variants."""
@@ -157,7 +161,7 @@ class Visits:
                 self.schemes[workload] = looped(workload.block)
             else:
                 answer = self._ask(
-                    workload.ranks, f"time {self._native} {workload.block} 1 1 barrier", patience
+                    workload.team, f"time {self._native} {workload.block} 1 1 barrier", patience
                 )
                 self.schemes[workload] = isolated(min(answer["seconds"]), self._skew)
         return self.schemes[workload]

@@ -13,6 +13,7 @@ from search.files import read_json, read_json_if_whole, write_json
 from search.measure.network import Network
 from search.model.simulator import Simulator
 from search.results.samples import score
+from search.results.workload import Team
 from search.strategy.request import Expectation, Expects
 
 MOST_BYTES = 1 << 22
@@ -24,8 +25,9 @@ FRAME = 114
 class Expectations:
     """Of one number of ranks; each variant and block is predicted once."""
 
-    def __init__(self, simulator: Simulator, ranks: int, collective: Collective) -> None:
-        self._simulator, self._ranks = simulator, ranks
+    def __init__(self, simulator: Simulator, team: Team, collective: Collective) -> None:
+        self._simulator, self._team = simulator, team
+        ranks = self._ranks = team.ranks
         self._blocks = ranks * (1 + collective.crossing(1, ranks - 1))
         self._known: dict[tuple[Variant, int], Expectation | None] = {}
 
@@ -40,10 +42,10 @@ class Expectations:
         self._simulator.close()
 
     @property
-    def lines(self) -> list[tuple[int, int, str, float]]:
-        """Ranks, block, label and seconds of all that was expected so far."""
+    def lines(self) -> list[tuple[int, str, int, str, float]]:
+        """Ranks, placement, block, label and seconds of all that was expected so far."""
         return [
-            (self._ranks, block, label, seconds)
+            (self._ranks, self._team.placement, block, label, seconds)
             for block, label, seconds, *_ in self.foreseen.expected
         ]
 
@@ -83,11 +85,11 @@ class Expectations:
 @dataclass(frozen=True)
 class Kept:
     """What build/model.json holds: the parameters of a tuning's model, and the seconds that it
-    expected, by ranks, block and label."""
+    expected, by ranks, placement, block and label."""
 
     fingerprint: str
     network: Network
-    predicted: tuple[tuple[int, int, str, float], ...] = ()
+    predicted: tuple[tuple[int, str, int, str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,8 @@ def keep(path: Path, expectations: Iterable[Expectations]) -> None:
         write_json(path, replace(kept, predicted=lines))
 
 
-def read_predictions(path: Path) -> dict[tuple[int, int, str], float]:
-    """What ``keep`` kept: seconds by ranks, block and label."""
+def read_predictions(path: Path) -> dict[tuple[Team, int, str], float]:
+    """What ``keep`` kept: seconds by team, block and label."""
     kept = read_json_if_whole(path, Kept)
-    return {(n, b, label): seconds for n, b, label, seconds in kept.predicted} if kept else {}
+    lines = kept.predicted if kept else ()
+    return {(Team(n, placement), b, label): seconds for n, placement, b, label, seconds in lines}

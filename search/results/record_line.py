@@ -26,6 +26,7 @@ class _Line(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     ranks: int
     block: int
     collective: str = DEFAULT
+    placement: str = ""
 
 
 class _Timed(_Line, frozen=True, omit_defaults=True, kw_only=True):
@@ -38,8 +39,8 @@ class _Timed(_Line, frozen=True, omit_defaults=True, kw_only=True):
     resent: tuple[tuple[int, int], ...] = ()
     timeouts: int = 0
     late: tuple[float, ...] = ()
-    timeout: float = TIMEOUT
-    stalled: float = 0.0
+    timeout: float | None = None
+    stalled: float | None = None
     confirms: bool = False
 
 
@@ -118,14 +119,14 @@ def _line_of(record: Record, fingerprint: str) -> _Line:
         resent=sample.resent,
         timeouts=sample.timeouts,
         late=sample.late,
-        timeout=sample.timeout,
-        stalled=sample.stalled,
+        timeout=None if sample.timeout == TIMEOUT else sample.timeout,
+        stalled=sample.stalled or None,
         confirms=record.confirms,
     )
 
 
 def _record_of(line: _Line) -> Record:
-    workload = Workload(line.ranks, line.block, line.collective)
+    workload = Workload(line.ranks, line.block, line.collective, line.placement)
     if isinstance(line, _Void):
         return Record(workload, void=line.void, rounds=line.rounds, restart=line.restart)
     if isinstance(line, _Disturbed):
@@ -141,8 +142,8 @@ def _record_of(line: _Line) -> Record:
         late=line.late,
         spent=line.spent,
         launch=line.launch,
-        timeout=line.timeout,
-        stalled=line.stalled,
+        timeout=line.timeout or TIMEOUT,
+        stalled=line.stalled or 0.0,
     )
     confirms = line.confirms
     return Record(workload, line.label, line.round, sample, scheme=line.scheme, confirms=confirms)

@@ -14,6 +14,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 from search.catalogue.algorithm import Variant
+from search.cluster.topology import FULL_FRAME
 from search.results.cell import Cell, between, choose, linked
 from search.strategy.elimination import (
     GROSS_ROUNDS,
@@ -177,10 +178,10 @@ def entrants(
     task: Task, promises: Promises, block: int, worst: float, sure: Sequence[Variant] = ()
 ) -> list[Variant]:
     """Who enters a cell: the library's own, those that are ``sure`` to, what the model ranks first,
-    the most promising of each algorithm, with and without synchronisation, and as many more as the
-    time budget affords, simplest first; where rounds are expensive only the few most promising and
-    one that is free of contention. Of variants that were never timed only the coarse ones, and
-    those that the model ranks first; what is beside them comes later."""
+    the most promising of each algorithm, with and without synchronisation, of blocks beyond a frame
+    one that is free of contention, and as many more as the time budget affords, simplest first;
+    where rounds are expensive only the few most promising. Of variants that were never timed only
+    the coarse ones, and those that the model ranks first; what is beside them comes later."""
     native, *rest = task.at(block)
     seen = {v for v in promises.variants() if v.fits(task.ranks, block, task.each)} - {native}
     seconds = promises.seconds(block)
@@ -199,7 +200,7 @@ def entrants(
     is_expensive = _is_expensive(seconds, task)
     worst = min(worst, EXPENSIVE) if is_expensive else worst
     # Where tokens cost more than blocks it promised little, but what is long must not contend.
-    free = [v for v in ranked if is_expensive and v.is_contention_free][:1]
+    free = [v for v in ranked if block > FULL_FRAME and v.is_contention_free][:1]
     chosen = [native, *(v for v in ranked if v in sure or v in model.first)]
     others = [variant for variant in ranked if variant not in chosen]
     for variant in sorted(others, key=lambda v: (v not in free, v not in first.values())):

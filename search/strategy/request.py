@@ -15,7 +15,7 @@ from search.catalogue.algorithm import Variant
 from search.catalogue.collective import DEFAULT
 from search.results.cell import REQUEST_SECONDS, Cell
 from search.results.samples import Sample
-from search.results.workload import Workload
+from search.results.workload import Team, Workload
 
 SIZES = (1, 64, 256, *(1024 << i for i in range(9)))
 """Bytes to each peer: the sizes of Faraj and Yuan, section 5."""
@@ -136,10 +136,16 @@ class Task:
     between: bool = True
     """whether blocks between the sizes may be timed, too"""
     collective: str = DEFAULT
+    placement: str = ""
+
+    @property
+    def team(self) -> Team:
+        """Who takes part."""
+        return Team(self.ranks, self.placement)
 
     def workload(self, block: int) -> Workload:
         """The key of a block's cell."""
-        return Workload(self.ranks, block, self.collective)
+        return Workload(self.ranks, block, self.collective, self.placement)
 
     def cell(self, cells: Cells, block: int) -> Cell:
         """A block's cell, which is new if there was none."""
@@ -148,11 +154,10 @@ class Task:
 
     def measured(self, cells: Cells) -> list[Cell]:
         """Its cells that have times."""
-        mine = (self.ranks, self.collective)
         return [
             cell
             for workload, cell in cells.items()
-            if (workload.ranks, workload.collective) == mine and cell.rounds
+            if workload == self.workload(workload.block) and cell.rounds
         ]
 
     def at(self, block: int) -> list[Variant]:

@@ -105,7 +105,7 @@ struct atall_table {
     const struct atall_row *row;
 };
 
-/* Measured on 8 ranks; for the communicators nearest to that that all its rows serve. */
+/* Measured on 8 ranks; for those nearest to it that all its rows can serve. */
 static const struct atall_row atall_rows_0[] = {
     /* at 64 B: 1.02 (0.97-1.08) x bruck(radix=2), not distinguishable; 54 calls, 0
      * retransmissions; a small block, where time is dilated 2 x; bruck(radix=2) led in the
@@ -120,7 +120,7 @@ static const struct atall_row atall_rows_0[] = {
     { SIZE_MAX, ATALL_PHASED_SENDER, { .depth = 1 }, "phased(sync=sender,segment=0,depth=1)" },
 };
 
-/* Measured on 8 ranks; for any number of ranks. */
+/* Measured on 8 ranks; for any. */
 static const struct atall_row atall_rows_1[] = {
     /* not confirmed */
     { 512, ATALL_NATIVE, { 0 }, "native" },
@@ -1171,7 +1171,7 @@ int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
 /* ---- what is kept with a communicator ---------------------------------------------------- */
 
 /* Which file this is: all ranks of a communicator must have the same. */
-enum { ATALL_FILE_MARK = 1034424585 };
+enum { ATALL_FILE_MARK = 350240956 };
 
 /* The same for people: atall-info finds it in every program and library with this file in it. */
 enum { ATALL_MARK = 10 };

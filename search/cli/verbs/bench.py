@@ -15,6 +15,7 @@ from search.cli.workplace import read_presets, sizes_of
 from search.cluster.site import Site
 from search.cluster.watch import TELLING_STEAL, processor_times
 from search.decide.decision_file import read_decision
+from search.results.workload import Team
 from search.strategy.request import EFFORTS
 
 SECONDS = {"quick": 0.3, "normal": 0.8, "thorough": 4.0}
@@ -50,14 +51,14 @@ def compare(desk: Desk, site: Site, options: Namespace) -> None:
     fields = site.fingerprint(jobs[0].library, settings.timing)
     forced = jobs[0].forced if options.competitors else []
     all_rows, before = [], processor_times()
-    for ranks in settings.ranks if cluster.grid else [cluster.ranks]:
-        here = cluster.placement(ranks)
+    for team in settings.teams if cluster.grid or settings.placed else [Team(cluster.ranks)]:
+        here = cluster.placement(team)
         competitors: dict[str, Callable[[int], str]] = {
             name: partial(_same, name) for name in forced
         }
         for name, preset in presets.items():
             competitors[f"preset {name}"] = partial(benchmark.chosen_label, preset, here)
-        plan = make_plan(desk, site, options, ranks, competitors)
+        plan = make_plan(desk, site, options, team, competitors)
         timed = benchmark.run_bench(
             lambda: jobs.pop() if jobs else site.start_job(program),
             plan,
@@ -66,7 +67,7 @@ def compare(desk: Desk, site: Site, options: Namespace) -> None:
         )
         chosen = partial(benchmark.chosen_label, decision, here)
         rows = benchmark.make_rows(timed, plan, cluster.limit, chosen)
-        where = f"; communicators of {ranks} ranks, all at once" if cluster.grid else ""
+        where = f"; communicators of {team.ranks} ranks, all at once" if cluster.grid else ""
         benchmark.show(console, rows, describe(cluster) + where + stolen(before))
         all_rows += rows
     circumstances = {
@@ -94,21 +95,22 @@ def make_plan(
     desk: Desk,
     site: Site,
     options: Namespace,
-    ranks: int,
+    team: Team,
     competitors: Mapping[str, Callable[[int], str]],
 ) -> benchmark.Plan:
-    """What to time on so many ranks, and for how long."""
+    """What to time on a team, and for how long."""
     settings = desk.configured()[1]
     effort = options.effort or settings.effort
     launches = options.launches or LAUNCHES[effort]
-    tuned = ranks if ranks in settings.ranks else max(settings.ranks)
+    tuned = team if team in settings.teams else max(settings.teams)
     return benchmark.Plan(
-        ranks,
+        team,
         options.sizes
-        or benchmark.bench_sizes(sizes_of(desk.place, settings, tuned), ranks, site.cluster.limit),
+        or benchmark.bench_sizes(sizes_of(desk.place, settings, tuned), team, site.cluster.limit),
         SECONDS[effort] * (1 + len(competitors) / 2),
         launches,
         competitors,
         options.cold,
         site.pace,
+        site.cluster.members_text,
     )

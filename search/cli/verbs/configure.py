@@ -18,10 +18,11 @@ from search.cli.verbs.generic import emit_generic
 from search.cli.verbs.probe import probe_network
 from search.cli.workplace import build_job, emit_decision
 from search.cluster.backends import LAUNCHERS, backend_of
-from search.cluster.hosts import PLACEMENTS, Cluster
+from search.cluster.hosts import ORDERS, Cluster
 from search.cluster.site import Site
 from search.decide.decision_file import read_decision
 from search.errors import HostsFailed, Interrupted, UserError
+from search.results.workload import Team
 from search.strategy import DEFAULT, STRATEGIES
 from search.strategy.profile import read_profile
 from search.strategy.request import EFFORTS, QUICK_SIZES, SIZES
@@ -38,7 +39,8 @@ def add_options(parser: ArgumentParser) -> None:
     add("--np", type=counts, metavar="RANKS")
     add("--grid", type=grid, metavar="ROWSxCOLUMNS")
     add("--topology", metavar="FILE")
-    add("--placement", choices=PLACEMENTS, default="switch")
+    add("--order", choices=ORDERS, default="switch")
+    add("--placement", action="append", default=[], metavar="PLACEMENT")
     add("--strategy", choices=tuple(STRATEGIES), default=DEFAULT)
     add("--timing", choices=("isolated", "loop"), default="isolated")
     add("--effort", choices=tuple(EFFORTS), default="normal")
@@ -68,6 +70,8 @@ def configure_cluster(desk: Desk, options: Namespace) -> None:
     """Settle the cluster and the search's settings; write build/cluster.json."""
     if options.grid and options.np:
         raise UserError("--grid says how many ranks there are: leave out --np")
+    if options.placement and (options.grid or options.profile):
+        raise UserError("--placement says which ranks call: leave out --grid and --profile")
     cluster, introduction = make_cluster(options, os.environ)
     desk.catalogue.variants(cluster.ranks, options.only)  # names must be known
     settings = make_settings(options, cluster)
@@ -88,8 +92,10 @@ def make_settings(options: Namespace, cluster: Cluster) -> Settings:
         profile = {ranks: blocks for ranks, blocks in profile.items() if ranks in sides}
         if not profile:
             raise UserError(f"{options.profile}: no call on rows or columns of the grid is in it")
+    places = dict.fromkeys(options.placement)
+    placed = tuple(Team(len(cluster.members(Team(0, one))), one) for one in places)
     return Settings(
-        ranks=tuple(profile) or sides or options.np or (cluster.ranks,),
+        ranks=tuple(profile) or sides or options.np or (() if placed else (cluster.ranks,)),
         sizes=options.sizes or (QUICK_SIZES if options.effort == "quick" else SIZES),
         own_sizes=bool(options.sizes),
         strategy=options.strategy,
@@ -99,6 +105,7 @@ def make_settings(options: Namespace, cluster: Cluster) -> Settings:
         time_limit=options.time_limit,
         accept_noise=options.accept_noise,
         profile=profile,
+        placed=placed,
     )
 
 

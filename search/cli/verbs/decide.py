@@ -36,7 +36,7 @@ def make_decision(desk: Desk, tuned: Tuned | None = None) -> Decision:
     decision = Decision(
         decide(
             cells,
-            lambda ranks: sizes_of(place, settings, ranks),
+            lambda team: sizes_of(place, settings, team),
             native,
             cluster.limit,
             read_predictions(place.model),
@@ -51,7 +51,7 @@ def make_decision(desk: Desk, tuned: Tuned | None = None) -> Decision:
             fingerprint=digest(fields),
             noise=tuned.noise[0] if tuned and tuned.noise else "",
             dilation=dilation_text(cluster) if cluster.dilation > 1 else "",
-            steal=disturbance.steal if disturbance.steal >= TELLING_STEAL else 0.0,
+            steal=disturbance.steal if disturbance.steal >= TELLING_STEAL else None,
         ),
         hashed_tree(cluster.dilated(1).topology),
     )

@@ -26,13 +26,13 @@ from search.model.magpie import completion
 from search.model.simulator import Simulator
 from search.results.cell import Cell
 from search.results.fingerprint import digest
-from search.results.workload import Workload
+from search.results.workload import Team, Workload
 from search.sizes import size_text
 from search.strategy.exhaustive import exhaustive
 from search.strategy.racing import FIRST
 from search.strategy.request import EFFORTS, Cells
 
-Start = Callable[[int], Simulator]
+Start = Callable[[Team], Simulator]
 """Starts the model for so many ranks."""
 Predicted = Mapping[Workload, Mapping[Variant, float]]
 """Seconds that the model expects."""
@@ -76,7 +76,7 @@ def measure_all(desk: Desk, site: Site, blocks: tuple[int, ...] | None) -> None:
     """Every variant on all ranks at some blocks, or at those that the collective names, as far as
     the journal does not hold it."""
     job = same_job(desk, site)
-    task = make_task(desk, job, site.cluster.ranks, everything=True)
+    task = make_task(desk, job, Team(site.cluster.ranks), everything=True)
     task = replace(task, rules=EFFORTS["quick"], sizes=blocks or task.sizes)
     workloads = [task.workload(block) for block in task.sizes]
     measure_rounds(desk, site, job, read_journal(desk), exhaustive({}, task), workloads)
@@ -89,7 +89,7 @@ def validate(desk: Desk, site: Site, start: Start) -> Predicted:
     cells = {key: validation.whole(cell) for key, cell in cells.items()}
     predicted = {}
     for ranks in settings.ranks:
-        with start(ranks) as simulator:
+        with start(Team(ranks)) as simulator:
             for key, cell in cells.items():
                 mine = validation.predictions(cell, simulator.predict) if key.ranks == ranks else {}
                 if len(mine) > FIRST:
@@ -104,7 +104,7 @@ def validate(desk: Desk, site: Site, start: Start) -> Predicted:
         rows = [
             validation.agreement(cells[key], decisive[key], mine)
             for key, mine in predicted.items()
-            if key.ranks == ranks
+            if key.team == Team(ranks)
         ]
         if rows:
             validation.show(desk.console, f"{describe(site.cluster)}: {ranks} ranks", rows)
@@ -113,9 +113,9 @@ def validate(desk: Desk, site: Site, start: Start) -> Predicted:
 
 def search_in(desk: Desk, site: Site, start: Start, predicted: Predicted) -> None:
     """What every strategy needs to find what is best of each block, with the model."""
-    collective, ranks = desk.catalogue.collective, site.cluster.ranks
+    collective, team = desk.catalogue.collective, Team(site.cluster.ranks)
     records = read_journal(desk).of(collective.name)
-    expectations = Expectations(start(ranks), ranks, collective)
+    expectations = Expectations(start(team), team, collective)
     for workload in sorted(predicted):
         mine = [record for record in records if record.workload == workload]
         where = f"{collective.name} of {size_text(workload.block)} on {describe(site.cluster)}"

@@ -11,6 +11,7 @@ from search.cli.options import add_collective
 from search.cli.workplace import build_simulator
 from search.model.expectation import Expectations, foreseen_beside, write_foreseen
 from search.results.journal import any_journal
+from search.results.workload import Team
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -22,18 +23,16 @@ def add_options(parser: ArgumentParser) -> None:
 def run(desk: Desk, options: Namespace) -> None:
     """Ask the model of the last probe; ``compare-strategies`` reads what it says."""
     desk, path = desk.of(options.collective), Path(options.journal)
-    cluster, collective, network = (
-        desk.configured()[0],
-        desk.catalogue.collective,
-        read_network(desk),
-    )
+    cluster, collective = desk.configured()[0], desk.catalogue.collective
+    network = read_network(desk)
     asked = {
         (record.workload.block, record.label)
         for record in any_journal(path).of(collective.name)
         if record.label and record.workload.ranks == cluster.ranks
     }
     start = build_simulator(desk.place, cluster, desk.tools, network)
-    model = Expectations(start(cluster.ranks), cluster.ranks, collective)
+    team = Team(cluster.ranks)
+    model = Expectations(start(team), team, collective)
     for block, label in sorted(asked):
         model.of(desk.catalogue.variant(label), block)
     model.close()

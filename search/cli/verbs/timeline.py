@@ -13,6 +13,7 @@ from search.cluster.job import JobLost
 from search.cluster.site import Site
 from search.decide.decision_file import read_decision
 from search.errors import EnvironmentFailure, UserError
+from search.results.workload import Team, Workload
 from search.sizes import size_text
 
 RECORD_WARMUPS = 3
@@ -36,7 +37,7 @@ def draw_exchange(desk: Desk, site: Site, options: Namespace) -> None:
     block, label = options.block, options.variant
     if label is None:
         decision = read_decision(place.decision, catalogue)
-        label = chosen_label(decision, site.cluster.placement(site.cluster.ranks), block)
+        label = chosen_label(decision, site.cluster.placement(Team(site.cluster.ranks)), block)
     label = catalogue.variant(label).label
     if label == desk.catalogue.collective.native:
         raise UserError("the library's own messages cannot be recorded: name a VARIANT=")
@@ -60,7 +61,7 @@ def draw_exchange(desk: Desk, site: Site, options: Namespace) -> None:
     title = f"{label}, {size_text(block)} to each peer, {describe(cluster)}"
     timeline.write_messages(place.build / "timeline.json", label, block, messages)
     timeline.draw(place.build / "timeline.svg", title, rows)
-    limit = cluster.limit(cluster.ranks, block)
+    limit = cluster.limit(Workload(cluster.ranks, block))
     console.print(f"{title}: {timeline.describe(rows, messages)}")
     if limit:
         console.print(f"the bandwidth bound is {limit * 1e3:.1f} ms")

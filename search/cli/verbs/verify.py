@@ -62,14 +62,14 @@ def verify_now(desk: Desk, site: Site) -> None:
     slow = other_rates_now(site.cluster, jobs[0], machine)
 
     def time_blocks(blocks: Sequence[int]) -> list[verify.Verdict]:
-        plan = verify.plan(table.ranks, blocks, rivals, site.pace)
+        plan = verify.plan(table.team, blocks, rivals, site.cluster.members_text, site.pace)
         timed = benchmark.run_bench(
             lambda: jobs.pop() if jobs else site.start_job(program),
             plan,
             site.cluster.limit,
             lambda text: desk.console.print(f"verify {text}"),
         )
-        chosen = partial(benchmark.chosen_label, decision, site.cluster.placement(table.ranks))
+        chosen = partial(benchmark.chosen_label, decision, site.cluster.placement(table.team))
         rows = benchmark.make_rows(timed, plan, site.cluster.limit, chosen)
         return [verify.judge(*both, evidence[both[1].block]) for both in zip(rows, timed)]
 
