@@ -27,7 +27,7 @@ enum { MEMBERS = 1024 };
  * a process grid, in as many communicators at a time. */
 struct team {
     char members[MEMBERS]; /* ranks of the job, such as 0-3,8-11; empty: the first so many */
-    MPI_Comm harness; /* all of them: the job's own messages */
+    MPI_Comm harness;      /* all of them: the job's own messages */
     int rank, ranks;
     int peers; /* ranks of each communicator that variants run on */
     int count; /* of this rank's, called in turn: 2 where rows and columns are alike */

@@ -18,11 +18,11 @@ enum target { VARIANT, GENERATED, LIBRARY };
 struct request {
     int verb; /* its place in the table of measure.c; or one of those above */
     int target, scheme;
-    long size;         /* bytes to each peer, or of a message */
-    int first, second; /* ranks; or calls to warm up and to time */
-    int calls, delay;  /* microseconds */
-    int collective;    /* its place among all */
-    unsigned number;   /* of the request: what is sent depends on it */
+    long size;             /* bytes to each peer, or of a message */
+    int first, second;     /* ranks; or calls to warm up and to time */
+    int calls, delay;      /* microseconds */
+    int collective;        /* its place among all */
+    unsigned number;       /* of the request: what is sent depends on it */
     char members[MEMBERS]; /* of a team */
     struct atall_row row;
     struct forced forced; /* of the target LIBRARY */

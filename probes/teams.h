@@ -142,8 +142,8 @@ static void make_team(int ranks, const char *members)
 {
     struct team *made = &teams[teams_made++];
     int first = rows ? rows * columns : ranks;
-    int takes_part = made == teams || (*members ? is_member(members, teams[0].rank)
-                                                : teams[0].rank < first);
+    int takes_part =
+        made == teams || (*members ? is_member(members, teams[0].rank) : teams[0].rank < first);
     snprintf(made->members, sizeof made->members, "%s", members);
     MPI_Comm_split(MPI_COMM_WORLD, takes_part ? 0 : MPI_UNDEFINED, 0, &made->harness);
     made->rank = teams[0].rank;

@@ -76,7 +76,9 @@ def planner(tmp_path_factory):
     library, source = folder / "planner.so", folder / "planner.c"
     templates = ("tree/kept.j2", "schedule/planner.j2", "schedule/order.j2")
     environment = environment_of(TEMPLATES)
-    source.write_text("".join(environment.get_template(name).render() for name in templates))
+    source.write_text(
+        "".join(environment.get_template(name).render(unequal_cables=True) for name in templates)
+    )
     subprocess.run(
         [
             "cc",

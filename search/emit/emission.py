@@ -96,6 +96,7 @@ def emit_c(
         "far_each": FAR_EACH,
         "far_load": FAR_LOAD,
         "tree": _tree(decision),
+        "unequal_cables": len({node.speed for node in decision.tree[1:]}) > 1,
         "most_depth": MOST_DEPTH if all_bodies else _most_depth(variants),
         "scratch_block": SCRATCH_BLOCK,
         "scratch_most": SCRATCH_MOST,

@@ -1171,7 +1171,7 @@ int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
 /* ---- what is kept with a communicator ---------------------------------------------------- */
 
 /* Which file this is: all ranks of a communicator must have the same. */
-enum { ATALL_FILE_MARK = 350240956 };
+enum { ATALL_FILE_MARK = 361388052 };
 
 /* The same for people: atall-info finds it in every program and library with this file in it. */
 enum { ATALL_MARK = 10 };
@@ -1665,7 +1665,7 @@ static bool atall_fill_phases(struct atall_plan *plan, const struct atall_branch
 }
 
 /* All phases, as if cables were equally fast; false without memory. */
-static bool atall_plan_equal(const struct atall_layout *at, struct atall_plan *plan)
+static bool atall_plan_branches(const struct atall_layout *at, struct atall_plan *plan)
 {
     size_t nodes = (size_t)at->nodes, ranks = (size_t)at->ranks;
     int *room = (int *)malloc((3 * nodes + 4 * ranks + 1) * sizeof *room);
@@ -1801,6 +1801,15 @@ static bool atall_spread(const struct atall_layout *at, const int *below, struct
     return ready;
 }
 
+/* As if cables were equally fast: the best there is where they are. */
+static bool atall_plan_equal(const struct atall_layout *at, const int *below,
+                             struct atall_plan *plan)
+{
+    return atall_plan_branches(at, plan) && atall_spread(at, below, plan);
+}
+
+/* ---- ports of hosts and switches, where cables differ in speed ----------------------------- */
+
 /*
  * Where cables differ in speed. Phases are planned as if all hosts hung off one switch: in each a
  * host's cable carries one message each way. Then phases exchange messages, two at a time, until
@@ -1823,26 +1832,6 @@ struct atall_demand {
 struct atall_ports {
     int count, phases;
     int *of; /* each rank's */
-};
-
-/* Phases, and what cables are asked for in them. */
-struct atall_balance {
-    const struct atall_layout *at;
-    const struct atall_ports *ports;
-    struct atall_plan *plan;
-    int watched;      /* directions of cables that can be asked for too much */
-    int *number;      /* of each direction of a cable among them, or -1 */
-    int *most, *load; /* what each carries, a sum of speeds; what it is asked: [phase * watched] */
-    int *head, *next; /* the messages of a phase */
-    size_t budget;    /* messages that may still be looked at */
-    int *sent[2], *received[2]; /* of two phases, by port: its message or -1 */
-    bool *seen;                 /* of a message: its chain is known */
-    int *chain;                 /* messages */
-    int *net;                   /* by how much they ask more in the first phase, of each cable */
-    int *touched, *is_touched;  /* which cables they ask */
-    int *above;                 /* of each node: the next one above whose cable is watched, or 0 */
-    int *lowest;                /* of each rank: its node if that is one, else the next above */
-    int *asked;                 /* watched cables of a message */
 };
 
 static int atall_message_speed(const struct atall_layout *at, int message)
@@ -1988,6 +1977,26 @@ static uint64_t atall_choose_phases(const struct atall_layout *at,
     }
     return chosen;
 }
+
+/* Phases, and what cables are asked for in them. */
+struct atall_balance {
+    const struct atall_layout *at;
+    const struct atall_ports *ports;
+    struct atall_plan *plan;
+    int watched;      /* directions of cables that can be asked for too much */
+    int *number;      /* of each direction of a cable among them, or -1 */
+    int *most, *load; /* what each carries, a sum of speeds; what it is asked: [phase * watched] */
+    int *head, *next; /* the messages of a phase */
+    size_t budget;    /* messages that may still be looked at */
+    int *sent[2], *received[2]; /* of two phases, by port: its message or -1 */
+    bool *seen;                 /* of a message: its chain is known */
+    int *chain;                 /* messages */
+    int *net;                   /* by how much they ask more in the first phase, of each cable */
+    int *touched, *is_touched;  /* which cables they ask */
+    int *above;                 /* of each node: the next one above whose cable is watched, or 0 */
+    int *lowest;                /* of each rank: its node if that is one, else the next above */
+    int *asked;                 /* watched cables of a message */
+};
 
 /* The watched cables of a message: as atall_path, along these alone. */
 static int atall_asks(const struct atall_balance *balance, int message)
@@ -2305,7 +2314,7 @@ static bool atall_plan_ports(const struct atall_layout *at, const struct atall_p
         for (int r = 0; r < at->ranks; r++)
             home[r] = 1 + ports->of[r];
         const struct atall_layout star = { node, (int)count, home, at->ranks };
-        planned = atall_plan_equal(&star, plan);
+        planned = atall_plan_branches(&star, plan);
     }
     free(node);
     free(home);
@@ -2356,6 +2365,20 @@ static bool atall_plan_unequal(const struct atall_layout *at, bool shared, struc
     free(demand);
     free(room);
     return planned;
+}
+
+static bool atall_plan_by_hosts(const struct atall_layout *at, const int *below,
+                                struct atall_plan *plan)
+{
+    (void)below;
+    return atall_plan_unequal(at, false, plan);
+}
+
+static bool atall_plan_by_switches(const struct atall_layout *at, const int *below,
+                                   struct atall_plan *plan)
+{
+    (void)below;
+    return atall_plan_unequal(at, true, plan);
 }
 
 /* Messages by phase; `sequence` has room for all pairs, `start` for phases + 1 numbers. */
@@ -2445,18 +2468,25 @@ static bool atall_begin_plan(const struct atall_layout *at, struct atall_plan *p
     return true;
 }
 
-/* Ways to plan. */
-enum { ATALL_AS_IF_EQUAL, ATALL_BY_HOSTS, ATALL_BY_SWITCHES, ATALL_WAYS };
+/* Ways to plan, the first of which may do; false without memory. */
+static bool (*const atall_ways[])(const struct atall_layout *at, const int *below,
+                                  struct atall_plan *plan) = {
+    /* exact where cables are equally fast */
+    atall_plan_equal,
+    /* a port for each host */
+    atall_plan_by_hosts,
+    /* a few ports for all hosts below a switch */
+    atall_plan_by_switches,
+};
+
+enum { ATALL_WAYS = sizeof atall_ways / sizeof atall_ways[0] };
 
 static bool atall_plan_one_way(const struct atall_layout *at, const int *below, int way,
                                struct atall_plan *plan)
 {
     if (!atall_begin_plan(at, plan))
         return false;
-    bool planned = way == ATALL_AS_IF_EQUAL
-                       ? atall_plan_equal(at, plan) && atall_spread(at, below, plan)
-                       : atall_plan_unequal(at, way == ATALL_BY_SWITCHES, plan);
-    if (planned && atall_weigh_plan(at, below, plan))
+    if (atall_ways[way](at, below, plan) && atall_weigh_plan(at, below, plan))
         return true;
     atall_free_plan(plan);
     return false;
@@ -2470,9 +2500,9 @@ static bool atall_make_plan(const struct atall_layout *at, struct atall_plan *pl
     if (!below)
         return false;
     atall_count_below(at, below);
-    bool planned = at->ranks < 2 ? atall_begin_plan(at, plan)
-                                 : atall_plan_one_way(at, below, ATALL_AS_IF_EQUAL, plan);
-    for (int way = ATALL_BY_HOSTS; planned && way < ATALL_WAYS; way++) {
+    bool planned =
+        at->ranks < 2 ? atall_begin_plan(at, plan) : atall_plan_one_way(at, below, 0, plan);
+    for (int way = 1; planned && way < ATALL_WAYS; way++) {
         struct atall_plan other, worse = *plan;
         if (plan->ticks <= plan->bound + plan->bound / 50)
             break;
