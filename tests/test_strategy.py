@@ -488,10 +488,9 @@ def test_racing_is_nearly_exhaustive_on_recorded_clusters(catalogue, monkeypatch
     )
     exhaustive, *races = results
     assert [race.strategy for race in races] == ["racing, with the model", "racing"]
-    noise = sum(exhaustive.known) / len(exhaustive.known)  # lost with half of its rounds
-    for race, most in zip(races, (0.02, 0.06)):
+    for race, most in zip(races, (0.03, 0.06)):  # the guide has what twenty replays lose
         assert race.seconds < 0.08 * exhaustive.seconds
-        assert sum(race.known) / len(race.known) < noise + most
+        assert sum(race.known) / len(race.known) < most
     assert exhaustive.visits > 5000
 
 
