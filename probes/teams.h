@@ -21,6 +21,8 @@ static void print_plans(void)
 {
     int own[2] = { 0, 0 }; /* switch, interleaved */
 #ifdef ATALL_EVERY
+    struct atall_state *state = team.mine[0].state;
+    require(atall_set_up_schedule(state, state->comm) == MPI_SUCCESS, "no plan");
     for (int i = 0; i < team.count; i++) {
         const int *order = team.mine[i].state->rankings.order, ranks = team.peers;
         int by_switch = 0, interleaved = 0;
@@ -36,7 +38,7 @@ static void print_plans(void)
     if (team.rank != 0)
         return;
 #ifdef ATALL_EVERY
-    const struct atall_schedule *schedule = &team.mine[0].state->schedule;
+    const struct atall_schedule *schedule = &state->schedule;
     printf("\"phases\": %d, \"over_bound\": %.4f, ", schedule->phases,
            schedule->bound ? (double)schedule->ticks / (double)schedule->bound : 1.0);
 #endif

@@ -86,6 +86,7 @@ static void join(int rank)
     struct atall_process *process;
     failed |= atall_get_process(&process) != MPI_SUCCESS ||
               atall_make_state(process, everybody, &states[rank]) != MPI_SUCCESS ||
+              atall_set_up_schedule(states[rank], states[rank]->comm) != MPI_SUCCESS ||
               states[rank]->unserved;
 }
 

@@ -71,7 +71,12 @@ def emit_c(
     }
     numbers = [number for number in numbers_of(known) if number.name in used]
     algorithms = [
-        render_algorithm(environment, algorithm, [b for b in chosen if b.algorithm == algorithm])
+        render_algorithm(
+            environment,
+            algorithm,
+            [b for b in chosen if b.algorithm == algorithm],
+            {keeper.name for keeper in keepers if keeper.lazy},
+        )
         for algorithm in dict.fromkeys(body.algorithm for body in chosen)
     ]
     values = {
@@ -82,6 +87,8 @@ def emit_c(
         "tables": tables_of(decision, numbers),
         "collectives": [symbol(catalogue.collective.name)],
         "keepers": [symbol(keeper.name) for keeper in keepers],
+        "early": [symbol(keeper.name) for keeper in keepers if not keeper.lazy],
+        "lazy": [symbol(keeper.name) for keeper in keepers if keeper.lazy],
         "wrappers": [symbol(keeper.name) for keeper in keepers if keeper.wraps],
         "hashes": any(keeper.hashes for keeper in keepers),
         "lent": [symbol(name) for name in sorted({n for b in chosen for n in b.algorithm.keeps})],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ class RenderedBody:
     scratch: Markup | None
     scratch_symbol: Markup
     scratch_is_optional: Markup
+    awake: Markup
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,17 @@ def _template_of(algorithm: Algorithm) -> str:
 
 
 def render_algorithm(
-    environment: Environment, algorithm: Algorithm, bodies: Sequence[Body]
+    environment: Environment, algorithm: Algorithm, bodies: Sequence[Body], lazy: Collection[str]
 ) -> RenderedAlgorithm:
-    """Its bodies, and those of its private functions that they use."""
-    rendered = [_render_body(environment, body) for body in bodies]
+    """Its bodies, and those of its private functions that they use; what is ``lazy`` of that which
+    it keeps is set up when it runs."""
+    rendered = [_render_body(environment, body, lazy) for body in bodies]
     private = functions_of(environment, _template_of(algorithm), **_bound(bodies[0]))
     text = "\n".join(body.text for body in rendered)
     return RenderedAlgorithm(used_by(private, text), rendered)
 
 
-def _render_body(environment: Environment, body: Body) -> RenderedBody:
+def _render_body(environment: Environment, body: Body, lazy: Collection[str]) -> RenderedBody:
     algorithm = body.algorithm
     template = environment.get_template(_template_of(algorithm))
     name = symbol(body.symbol)
@@ -68,6 +70,9 @@ def _render_body(environment: Environment, body: Body) -> RenderedBody:
     text = template.render(_bound(body))
     if len(algorithm.requires) > 1:
         raise UserError(f"{algorithm.name}: more than one need is not supported")
+    late = [name for name in algorithm.keeps if name in lazy]
+    if len(late) > 1:
+        raise UserError(f"{algorithm.name}: it keeps {' and '.join(late)}: one may be lazy")
     return RenderedBody(
         text=Markup(text.lstrip("\n")),
         label=literal(body.label),
@@ -76,6 +81,7 @@ def _render_body(environment: Environment, body: Body) -> RenderedBody:
         serves=symbol(f"atall_{algorithm.requires[0]}" if algorithm.requires else "NULL"),
         scratch=Markup(as_c(body.scratch, numbers)) if body.scratch else None,
         scratch_symbol=symbol(f"{body.symbol}_bytes" if body.scratch else "NULL"),
+        awake=symbol(f"atall_set_up_{late[0]}" if late else "NULL"),
         scratch_is_optional=symbol("true" if algorithm.scratch_is_optional else "false"),
     )
 

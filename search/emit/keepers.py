@@ -14,12 +14,14 @@ from search.catalogue.front_matter import front_matter
 class Keeper:
     """What is kept with a communicator: a folder of templates with kept.j2 (its struct) and
     keeping.j2 (set up and released), in whose front matter stands what it needs to be there before
-    (``after``), whether it ``wraps`` bodies (wrapping.j2), and whether it hashes names of hosts."""
+    (``after``), whether it ``wraps`` bodies (wrapping.j2), whether it hashes names of hosts, and
+    whether it is ``lazy``: set up when a body that keeps it runs for the first time."""
 
     name: str
     after: tuple[str, ...]
     wraps: bool
     hashes: bool
+    lazy: bool
 
 
 def read_keeper(templates: Path, name: str) -> Keeper:
@@ -31,6 +33,7 @@ def read_keeper(templates: Path, name: str) -> Keeper:
         tuple(matter.get("after", ())),
         matter.get("wraps", False),
         matter.get("hashes", False),
+        matter.get("lazy", False),
     )
 
 

@@ -207,7 +207,7 @@ enum { ATALL_BY_RECEIVER, ATALL_BY_SENDER, ATALL_BY };
 
 /* What a rank does in a planned all-to-all: its sends and receives in the order of their phases. */
 struct atall_schedule {
-    bool made;
+    bool tried, made;
     int phases, peers;
     uint64_t ticks, bound;           /* what all phases take, and what they must take */
     int *to, *from;                  /* one of each peer, by phase */
@@ -702,14 +702,18 @@ struct atall_body {
     /* Bytes of scratch on p ranks for blocks of n; NULL: none. */
     size_t (*scratch)(size_t p, size_t n, const struct atall_values *values);
     bool scratch_is_optional; /* it works without, too */
+    /* Sets up what it keeps, on all ranks of `all` or none; NULL: nothing. */
+    int (*awake)(struct atall_state *state, MPI_Comm all);
 };
+
+static int atall_set_up_schedule(struct atall_state *state, MPI_Comm all);
 
 /* clang-format off */
 static const struct atall_body atall_bodies[ATALL_BODIES] = {
-    [ATALL_NATIVE] = { "native", atall_native, NULL, NULL, false },
-    [ATALL_RING_LIGHT] = { "ring(sync=light)", atall_ring_light, NULL, NULL, false },
-    [ATALL_BRUCK] = { "bruck", atall_bruck, NULL, atall_bruck_bytes, false },
-    [ATALL_PHASED_SENDER] = { "phased(sync=sender)", atall_phased_sender, atall_topology, atall_phased_sender_bytes, true },
+    [ATALL_NATIVE] = { "native", atall_native, NULL, NULL, false, NULL },
+    [ATALL_RING_LIGHT] = { "ring(sync=light)", atall_ring_light, NULL, NULL, false, NULL },
+    [ATALL_BRUCK] = { "bruck", atall_bruck, NULL, atall_bruck_bytes, false, NULL },
+    [ATALL_PHASED_SENDER] = { "phased(sync=sender)", atall_phased_sender, atall_topology, atall_phased_sender_bytes, true, atall_set_up_schedule },
 };
 /* clang-format on */
 
@@ -799,6 +803,12 @@ static int atall_hand_out(const struct atall_state *state, const struct atall_ca
 static bool atall_leaders_wrap(const struct atall_state *state, const struct atall_values *values)
 {
     return values->leaders > 0 && state->leaders.each > 1;
+}
+
+/* Where its algorithm runs. */
+static struct atall_state *atall_leaders_inner(struct atall_state *state)
+{
+    return state->leaders.across;
 }
 
 /* Bytes of scratch that such a row wants for blocks of n. */
@@ -918,12 +928,33 @@ static int atall_look_at(struct atall_state *state, MPI_Datatype type, struct at
     return MPI_SUCCESS;
 }
 
+/* Have what a row's algorithm keeps set up, at its first call; false on all ranks where one lacks
+ * memory for it. */
+static int atall_awake(struct atall_state *state, const struct atall_row *row, bool *awake)
+{
+    const struct atall_body *body = &atall_bodies[row->body];
+    struct atall_state *server = state;
+    if (atall_leaders_wrap(state, &row->values))
+        server = atall_leaders_inner(state);
+    *awake = true;
+    if (!body->awake)
+        return MPI_SUCCESS;
+    ATALL_TRY(body->awake(server, state->comm));
+    *awake = *awake && (body->awake != atall_set_up_schedule || server->schedule.made);
+    return MPI_SUCCESS;
+}
+
 /* Run one row's algorithm on the user's arguments. */
 static int atall_run(struct atall_state *state, const struct atall_row *row, const void *sendbuf,
                      int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                      MPI_Datatype recvtype, size_t block_bytes)
 {
     struct atall_type send, recv;
+    bool awake;
+    ATALL_TRY(atall_awake(state, row, &awake));
+    if (!awake)
+        return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
+                             state->comm);
     ATALL_TRY(atall_look_at(state, sendtype, &send));
     ATALL_TRY(atall_look_at(state, recvtype, &recv));
     const struct atall_call call = {
@@ -1171,7 +1202,7 @@ int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
 /* ---- what is kept with a communicator ---------------------------------------------------- */
 
 /* Which file this is: all ranks of a communicator must have the same. */
-enum { ATALL_FILE_MARK = 361388052 };
+enum { ATALL_FILE_MARK = 938476677 };
 
 /* The same for people: atall-info finds it in every program and library with this file in it. */
 enum { ATALL_MARK = 10 };
@@ -2922,14 +2953,15 @@ static bool atall_plan_schedule(const struct atall_state *state, struct atall_sc
     return made && schedule->request;
 }
 
-/* Without memory for it somewhere all ranks do as if they were not on the tree. */
-static int atall_set_up_schedule(struct atall_state *state)
+/* At its first use. All ranks of `all` have it, or none. */
+static int atall_set_up_schedule(struct atall_state *state, MPI_Comm all)
 {
     struct atall_schedule *schedule = &state->schedule;
-    if (!state->tree.made)
+    if (!state->tree.made || schedule->tried)
         return MPI_SUCCESS;
+    schedule->tried = true;
     bool made = atall_plan_schedule(state, schedule);
-    return atall_all_have(state->comm, made, &schedule->made);
+    return atall_all_have(all, made, &schedule->made);
 }
 
 static void atall_release_schedule(struct atall_schedule *schedule)
@@ -3025,10 +3057,8 @@ static int atall_set_up_leaders(struct atall_state *state)
     across->rank = hosts->host;
     across->ranks = hosts->hosts;
     ATALL_TRY(atall_set_up_tree(across));
-    ATALL_TRY(atall_set_up_schedule(across));
     usable = atall_obtain_requests(across);
     usable = usable && across->tree.made == state->tree.made;
-    usable = usable && across->schedule.made == state->schedule.made;
     ATALL_TRY(atall_all_have(state->comm, usable, &usable));
     hosts->made = usable;
     if (!usable)
@@ -3168,7 +3198,6 @@ static int atall_fill_state(struct atall_state *state, const struct atall_proces
     ATALL_TRY(PMPI_Comm_rank(state->comm, &state->rank));
     ATALL_TRY(PMPI_Comm_size(state->comm, &state->ranks));
     ATALL_TRY(atall_set_up_tree(state));
-    ATALL_TRY(atall_set_up_schedule(state));
     ATALL_TRY(atall_set_up_leaders(state));
     ATALL_TRY(atall_choose_rows(state, process));
     return atall_obtain_memory(state, served);
