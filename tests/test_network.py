@@ -135,6 +135,10 @@ def test_a_job_answers_all_that_is_asked(measured):
     assert TEMPLATES.exists()
     assert {1, 64, 256, 257, 4096, 65536} <= {p.bytes for p in measured.messages}
     assert sorted(measured.messages, key=lambda p: p.bytes) == list(measured.messages)
+    one_way = line([(p.bytes, p.one_way.median) for p in measured.messages])
+    both_ways = line([(p.bytes, p.both_ways.median) for p in measured.messages])
+    assert (measured.alpha_uni, measured.beta_uni) == one_way  # the names of Thakur et al.
+    assert (measured.alpha, measured.beta) == both_ways
     for p in measured.messages:
         assert p.mode in MODES
         for time in (p.one_way, p.o_r, p.o_s, p.both_ways, p.all_at_once, p.each):

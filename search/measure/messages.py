@@ -89,8 +89,8 @@ def measure_network(
                     break
             passes[-1].append(_message(ask, ranks, size, busy))
     messages = _with_changes(ask, ranks, agreed([quietest(same) for same in zip(*passes)]), busy)
-    alpha, beta = line([(p.bytes, p.one_way.median) for p in messages])
-    alpha_uni, beta_uni = line([(p.bytes, p.both_ways.median) for p in messages])
+    alpha, beta = line([(p.bytes, p.both_ways.median) for p in messages])
+    alpha_uni, beta_uni = line([(p.bytes, p.one_way.median) for p in messages])
     start_send, copy_send = line([(p.bytes, p.o_s.median) for p in messages])
     start_receive, copy_receive = line([(p.bytes, p.o_r.median) for p in messages])
     kinds = ("library", "ring", "dissemination", "tournament")

@@ -81,8 +81,8 @@ class Network:
     """All parameters of a cluster.
 
     ``barriers`` are seconds by kind; ``token`` is a message without contents, from an Isend to the
-    end of its receive. ``alpha`` and ``beta`` are start-up (seconds) and seconds a byte of a
-    message one way, ``alpha_uni`` and ``beta_uni`` of an exchange of both ways at once.
+    end of its receive. ``alpha`` and ``beta`` are start-up (seconds) and seconds a byte of an
+    exchange of both ways at once, ``alpha_uni`` and ``beta_uni`` of a message one way.
     ``start_send`` and ``start_receive`` split a start-up, ``copy_send`` and ``copy_receive``
     (seconds a byte) are between user and interface. ``rates`` are bytes of payload a second from
     each rank to the next.

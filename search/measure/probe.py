@@ -91,8 +91,8 @@ def _network(
     network = measure_network(job.ask, cluster.ranks, jumps, hosts, cluster.slowest, busy, effort)
     modes = [f"{message.mode} {size_text(message.bytes)}" for message in changes(network.messages)]
     say(
-        f"a message takes {network.alpha * 1e6:.0f} us and {network.beta * 1e9:.2f} ns a byte, "
-        f"both ways at once {network.alpha_uni * 1e6:.0f} us and {network.beta_uni * 1e9:.2f} ns; "
+        f"a message takes {network.alpha_uni * 1e6:.0f} us and {network.beta_uni * 1e9:.2f} ns a "
+        f"byte, both ways at once {network.alpha * 1e6:.0f} us and {network.beta * 1e9:.2f} ns; "
         f"sends are {', '.join(modes)}"
     )
     for trouble in wrong_speeds(cluster, network.rates):
