@@ -18,6 +18,8 @@ timestamps, preamble, checksum and gap counted)."""
 
 UNKNOWN_SPEED = 1
 """Of all cables, in a plan, where that of one is not known."""
+FASTEST = 10**6
+"""Mbit/s: in a plan no cable is faster, since it counts sums of speeds in ints."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def flatten(topology: Topology) -> tuple[Node, ...]:
         for link in below[upper]:
             name = link.lower
             is_switch = name in below
-            speed = max(1, round(link.mbit)) if is_known and link.mbit else UNKNOWN_SPEED
+            speed = min(FASTEST, max(1, round(link.mbit or 1))) if is_known else UNKNOWN_SPEED
             places[name] = len(nodes)
             nodes.append(Node(places[upper], speed, None if is_switch else name, link.mbit))
             if is_switch:

@@ -10,15 +10,13 @@ import msgspec
 from search.catalogue.algorithm import Variant
 from search.cluster.hostlist import name_hash
 from search.cluster.placement import Placement
-from search.cluster.topology import Topology, flatten
+from search.cluster.topology import FASTEST, Topology, flatten
 from search.errors import UserError
 from search.results.workload import Team
 from search.sizes import size_text
 
 Ratio = tuple[float, float, float, float]
 """The median ratio of calls timed together, the ends of its interval, and the ratio of scores."""
-FASTEST = 10**7
-"""Mbit/s that a cable may have."""
 BANDWIDTH_BOUND = 0.8
 """Of the bandwidth bound: blocks with less of it depend on more than the wires."""
 TELLING = 1.05
