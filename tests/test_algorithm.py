@@ -106,7 +106,14 @@ def test_only_keeps_native(catalogue):
     [
         ("int x;", "front matter"),
         (MATTER % ("other", ""), "not the file's"),
-        ('{#\nname = "a"\n#}', "lacks"),
+        ('{#\nname = "a"\n#}', "missing required field `title`"),
+        (MATTER % ("a", "legasy = true\n"), "unknown field `legasy`"),
+        (MATTER % ("a", 'shared = ["sunk"]\n'), "cannot read .*shared.toml"),
+        (MATTER % ("a", '[params.x]\nabout = "y"\nmin = 1\n'), "candidates is missing"),
+        (
+            MATTER % ("a", '[params.x]\nabout = "y"\ncandidates = "up"\nmin = 1\nmax = "p"\n'),
+            "doubling",
+        ),
         (MATTER % ("a", 'requires = ["luck"]\n'), "luck"),
         ("{#\nname = \n#}", "a.c.j2"),
     ],

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from search.catalogue.algorithm import REQUIREMENTS, Algorithm
 from search.catalogue.collective import Collective
@@ -14,40 +16,46 @@ from search.catalogue.parameter import WALKS, Enumerated, Number
 from search.errors import UserError
 from search.toml import load_toml, load_toml_text
 
-
-def _known(name: str, names: Mapping[str, object]) -> str:
-    if name not in names:
-        raise KeyError(name)
-    return name
+T = TypeVar("T")
 
 
-def _read_number(name: str, matter: Mapping[str, Any]) -> Number:
-    words = tuple(matter.get("labels", ()))
-    tried: Any = list(range(len(words))) if words else matter["candidates"]
-    listed = isinstance(tried, list)
-    return Number(
-        name,
-        0 if words else matter["min"],
-        matter.get("max") if listed else matter["max"],
-        tuple(tried) if listed else _known(tried, WALKS),
-        matter["about"],
-        {
-            key: tuple(value) if isinstance(value, list) else (value,)
-            for key, value in matter.get("when", {}).items()
-        },
-        words,
-        bool(words) or matter.get("optional", False),
-        matter.get("categorical", False),
-        matter.get("unlike", ""),
-        matter.get("keeps"),
-    )
+class _Form(msgspec.Struct, forbid_unknown_fields=True):
+    """What may stand in front matter, and nothing else."""
 
 
-def _shared(folder: Path, matter: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that front matter takes from the folder's shared.toml, by name."""
-    names = matter.get("shared", [])
-    known = load_toml(folder / "shared.toml") if names else {}
-    return {name: known[name] for name in names}
+class _Parameter(_Form):
+    """One with ``values`` is bound; others are numbers."""
+
+    about: str
+    values: tuple[str, ...] | None = None
+    legacy: tuple[str, ...] = ()
+    min: int | None = None
+    max: str | None = None
+    candidates: tuple[int, ...] | str | None = None
+    labels: tuple[str, ...] = ()
+    when: dict[str, str | tuple[str, ...]] = {}
+    optional: bool = False
+    categorical: bool = False
+    unlike: str = ""
+    keeps: str | None = None
+
+
+class _Matter(_Form):
+    """CONTRIBUTING.md says what each is for."""
+
+    name: str
+    title: str
+    cite: str
+    cost: str | dict[str, str]
+    requires: tuple[str, ...] = ()
+    keeps: tuple[str, ...] = ()
+    fits: str | None = None
+    scratch: str | None = None
+    scratch_is_optional: bool = False
+    half_duplex: bool = False
+    legacy: bool = False
+    shared: tuple[str, ...] = ()
+    params: dict[str, _Parameter] = {}
 
 
 def front_matter(path: Path) -> dict[str, Any]:
@@ -61,47 +69,86 @@ def front_matter(path: Path) -> dict[str, Any]:
 
 def read_algorithm(path: Path, collective: Collective) -> Algorithm:
     """Read the front matter of a template of a collective's algorithm."""
-    matter = front_matter(path)
     name = path.name.split(".", 1)[0]
-    try:
-        if matter["name"] != name:
-            raise UserError(f"{path}: name is {matter['name']!r}, not the file's {name!r}")
-        parameters = {**matter.get("params", {}), **_shared(path.parent, matter)}
-        found = Algorithm(
-            collective=collective,
-            name=name,
-            title=matter["title"],
-            cite=matter["cite"],
-            path=path,
-            cost=matter["cost"],
-            requires=tuple(_known(one, REQUIREMENTS) for one in matter.get("requires", [])),
-            keeps=tuple(matter.get("keeps", ())),
-            fits=matter.get("fits"),
-            scratch=matter.get("scratch"),
-            scratch_is_optional=matter.get("scratch_is_optional", False),
-            half_duplex=matter.get("half_duplex", False),
-            legacy=matter.get("legacy", False),
-            enumerated=tuple(
-                Enumerated(
-                    key,
-                    tuple(p["values"]),
-                    p["about"],
-                    p.get("optional", False),
-                    tuple(p.get("legacy", ())),
-                )
-                for key, p in parameters.items()
-                if "values" in p
-            ),
-            numbers=tuple(
-                _read_number(key, p) for key, p in parameters.items() if "values" not in p
-            ),
-        )
-    except KeyError as error:
-        raise UserError(f"{path}: front matter lacks or does not know {error}") from error
-    except (TypeError, AttributeError) as error:
-        raise UserError(f"{path}: front matter is not as expected: {error}") from error
+    matter = _converted(front_matter(path), _Matter, str(path))
+    if matter.name != name:
+        raise UserError(f"{path}: name is {matter.name!r}, not the file's {name!r}")
+    _check_known(matter.requires, REQUIREMENTS, f"{path}: requires")
+    parameters = {**matter.params, **_shared(path, matter.shared)}
+    found = Algorithm(
+        collective=collective,
+        name=name,
+        title=matter.title,
+        cite=matter.cite,
+        path=path,
+        cost=matter.cost,
+        requires=matter.requires,
+        keeps=matter.keeps,
+        fits=matter.fits,
+        scratch=matter.scratch,
+        scratch_is_optional=matter.scratch_is_optional,
+        half_duplex=matter.half_duplex,
+        legacy=matter.legacy,
+        enumerated=tuple(
+            Enumerated(key, one.values, one.about, one.optional, one.legacy)
+            for key, one in parameters.items()
+            if one.values is not None
+        ),
+        numbers=tuple(
+            _number(key, one, path) for key, one in parameters.items() if one.values is None
+        ),
+    )
     _check_names(found)
     return found
+
+
+def _converted(matter: Any, kind: type[T], source: str) -> T:
+    """Front matter of a kind; UserError says what is missing or wrong."""
+    try:
+        return msgspec.convert(matter, kind)
+    except msgspec.ValidationError as error:
+        raise UserError(f"{source}: front matter: {error}") from error
+
+
+def _check_known(names: Iterable[str], known: Iterable[str], where: str) -> None:
+    for name in names:
+        if name not in known:
+            raise UserError(f"{where}: {name!r} is none of {', '.join(known)}")
+
+
+def _shared(path: Path, names: Sequence[str]) -> dict[str, _Parameter]:
+    """The parameters that front matter takes from the folder's shared.toml, by name."""
+    source = path.parent / "shared.toml"
+    known = _converted(load_toml(source), dict[str, _Parameter], str(source)) if names else {}
+    _check_known(names, known, f"{path}: shared")
+    return {name: known[name] for name in names}
+
+
+def _number(name: str, one: _Parameter, path: Path) -> Number:
+    """A number of front matter."""
+    walks = isinstance(one.candidates, str)
+    wanted = {"min": one.min, "candidates": one.candidates, **({"max": one.max} if walks else {})}
+    missing = [key for key, value in wanted.items() if value is None]
+    if missing and not one.labels:
+        raise UserError(
+            f"{path}: front matter: the parameter {name} has values, labels, or a min and "
+            f"candidates (and max, where they are a walk): {', '.join(missing)} is missing"
+        )
+    if isinstance(one.candidates, str):
+        _check_known([one.candidates], WALKS, f"{path}: candidates of {name}")
+    return Number(
+        name,
+        0 if one.labels else one.min or 0,
+        one.max,
+        tuple(range(len(one.labels))) if one.labels else one.candidates or (),
+        one.about,
+        {key: (value,) if isinstance(value, str) else value for key, value in one.when.items()},
+        one.labels,
+        bool(one.labels) or one.optional,
+        one.categorical,
+        one.unlike,
+        one.keeps,
+    )
 
 
 def _check_names(algorithm: Algorithm) -> None:
