@@ -17,7 +17,7 @@ from search.cli.workplace import Workplace
 from search.cluster.backends import backend_of
 from search.cluster.backends.ssh import Ssh
 from search.cluster.hostfile import read_hostfile
-from search.cluster.hosts import Host, place
+from search.cluster.hosts import Host, ordered
 from search.cluster.hydra import hostfile_text
 from search.cluster.site import misplaced
 from search.cluster.slurm import slurm_hosts
@@ -44,10 +44,10 @@ def names(hosts):
 
 def test_placements():
     hosts = [Host(name, 1) for name in ("e", "a", "d", "c", "b")]
-    assert names(place(hosts, TREE, "switch")) == ["a", "b", "c", "d", "e"]
-    assert names(place(hosts, TREE, "interleaved")) == ["a", "d", "b", "e", "c"]
-    assert names(place(hosts, TREE, "file")) == ["e", "a", "d", "c", "b"]
-    assert names(place(hosts[:2], TREE, "switch")) == ["a", "e"]
+    assert names(ordered(hosts, TREE, "switch")) == ["a", "b", "c", "d", "e"]
+    assert names(ordered(hosts, TREE, "interleaved")) == ["a", "d", "b", "e", "c"]
+    assert names(ordered(hosts, TREE, "file")) == ["e", "a", "d", "c", "b"]
+    assert names(ordered(hosts[:2], TREE, "switch")) == ["a", "e"]
 
 
 def test_host_files(tmp_path):

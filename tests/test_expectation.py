@@ -37,8 +37,8 @@ LABELS = ("native", "ring(sync=none)", "ring(sync=light)", "bruck(radix=2)", "br
 class Simulator:
     """Predicts seconds that are given, with losses where they differ without."""
 
-    def __init__(self, seconds, room=1 << 15):
-        self.world = SimpleNamespace(room=room)
+    def __init__(self, seconds, buffer=1 << 15):
+        self.world = SimpleNamespace(buffer=buffer)
         self.seconds, self.asked = seconds, []
 
     def predict(self, variant, block, lossless=False):
@@ -88,7 +88,7 @@ def test_what_fits_into_a_port_or_is_free_of_contention_cannot_lose(catalogue):
     assert model.of(ring, 64).is_safe and not model.of(ring, 65536).is_safe
     assert model.of(phased, 65536).is_safe
     unknown = Expectations(
-        Simulator(dict.fromkeys(labels, (1e-3, 1e-3)), room=0), Team(8), ALLTOALL
+        Simulator(dict.fromkeys(labels, (1e-3, 1e-3)), buffer=0), Team(8), ALLTOALL
     )
     assert not unknown.of(ring, 64).is_safe
 

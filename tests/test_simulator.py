@@ -26,7 +26,7 @@ FRAME = 90 + 24
 """Bytes on the wire beside those of a block: the frame's and the message's."""
 
 
-def world(switches=(2,), slots=1, mode="immediate", room=0, processors=0, **cost) -> World:
+def world(switches=(2,), slots=1, mode="immediate", buffer=0, processors=0, **cost) -> World:
     """Hosts on switches in a row, each with so many ranks; all messages cost the same."""
     links, ranks, above = [(-1, 1e15)], [], 0
     for number, hosts in enumerate(switches):
@@ -41,7 +41,7 @@ def world(switches=(2,), slots=1, mode="immediate", room=0, processors=0, **cost
         Cost(size, mode=mode, first=1 << 30, middle=0.0, spike=0.0, gaps=0.0, **times)
         for size in (0, 1 << 20)
     )
-    return World(tuple(links), tuple(ranks), costs, room, 0, 0.0, 1 << 20, processors)
+    return World(tuple(links), tuple(ranks), costs, buffer, 0, 0.0, 1 << 20, processors)
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_work_is_found_again_by_what_exchanges_take(program):
 
 
 def test_a_burst_beyond_a_port_loses_segments(program):
-    with Simulator(program, world((8,), room=32768)) as simulator:
+    with Simulator(program, world((8,), buffer=32768)) as simulator:
         few, many = (simulator.ask(f"burst {k} 16384 3") for k in (1, 7))
         assert few["resent"] == 0 and few["timeouts"] == 0
         assert many["resent"] > 0
@@ -155,7 +155,7 @@ def test_a_burst_takes_as_long_as_its_bytes_need(program):
 
 def test_the_same_question_has_the_same_answer(program, catalogue):
     simple = catalogue.variant("simple(order=shifted)")
-    with Simulator(program, world((4, 4), room=32768)) as simulator:
+    with Simulator(program, world((4, 4), buffer=32768)) as simulator:
         one, other = (simulator.predict(simple, 65536) for _ in range(2))
         assert one == other and one.retransmissions > 0
 
@@ -188,7 +188,7 @@ def test_every_variant_ends_however_sends_wait_and_beats_no_limit(
     )
     block = 3000
     for mode in ("immediate", "delivered", "rendezvous"):
-        with Simulator(program, world(switches, slots, mode=mode, room=32768)) as simulator:
+        with Simulator(program, world(switches, slots, mode=mode, buffer=32768)) as simulator:
             for variant in catalogue.variants(ranks, each=slots, legacy=True):
                 if variant.label == "native":
                     continue

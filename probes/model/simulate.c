@@ -248,7 +248,7 @@ static void predict(void)
 /* One of the cluster's; false if it is none. */
 static bool take_cluster(const char *line)
 {
-    static int room;
+    static int most;
     struct cost *cost = &costs.at[costs.sizes];
     char host[LINE], mode[LINE];
     int parent, node;
@@ -262,13 +262,13 @@ static bool take_cluster(const char *line)
         return true;
     }
     if (sscanf(line, "rank %d %s", &node, host) == 2 && node >= 0 && node < node_count) {
-        if (world.ranks == room) {
-            room = room ? 2 * room : 64;
-            world.rank = (struct rank *)realloc(world.rank, (size_t)room * sizeof *world.rank);
+        if (world.ranks == most) {
+            most = most ? 2 * most : 64;
+            world.rank = (struct rank *)realloc(world.rank, (size_t)most * sizeof *world.rank);
             if (!world.rank)
                 give_up("no memory");
         }
-        nodes[node].up.room = 0; /* a host's own queue drops nothing */
+        nodes[node].up.buffer = 0; /* a host's own queue drops nothing */
         world.rank[world.ranks++] = (struct rank){ .node = node, .host = strdup(host) };
         return true;
     }

@@ -31,10 +31,10 @@ static double retransmission_timeout = 0.2;
 
 /* What leaves one end of a cable. */
 struct port {
-    double rate;  /* bytes a second on the wire */
-    double room;  /* bytes that it queues; 0: as many as come */
-    double burst; /* bytes that pass at once after a pause: what shapes traffic lets them */
-    double until; /* when all that it has is gone */
+    double rate;   /* bytes a second on the wire */
+    double buffer; /* bytes that it queues; 0: as many as come */
+    double burst;  /* bytes that pass at once after a pause: what shapes traffic lets them */
+    double until;  /* when all that it has is gone */
 };
 
 enum fate { FLYING, DROPPED, WAITING };
@@ -276,7 +276,7 @@ static void hop(int number, void *what)
     }
     struct port *port = flow->path[segment->hop++];
     double bytes = segment->bytes + WIRE;
-    if (port->room > 0 && !network.is_lossless && queued(port) + bytes > port->room)
+    if (port->buffer > 0 && !network.is_lossless && queued(port) + bytes > port->buffer)
         drop(flow, segment);
     else
         note(pass(port, bytes), hop, number, segment);

@@ -9,7 +9,7 @@ from typing import Any
 
 from search.cli.settings import Settings
 from search.cluster.backends import BACKENDS, meant
-from search.cluster.hosts import Cluster, place, wanted_ranks
+from search.cluster.hosts import Cluster, ordered, wanted_ranks
 from search.errors import HostsFailed, UserError
 from search.files import read_json, write_json
 
@@ -32,8 +32,8 @@ def make_cluster(options: Any, environment: Mapping[str, str]) -> tuple[Cluster,
     if ranks > slots:
         option = "--grid" if options.grid else "--np"
         raise UserError(f"{option}: {ranks} ranks are wanted, the hosts have {slots} slots in all")
-    ordered = place(found.hosts, found.topology, options.order)
-    cluster = Cluster(name, tuple(ordered), ranks, found.topology, found.buffer, options.grid or ())
+    hosts = ordered(found.hosts, found.topology, options.order)
+    cluster = Cluster(name, tuple(hosts), ranks, found.topology, found.buffer, options.grid or ())
     return cluster, BACKENDS[name].introduction(found)
 
 

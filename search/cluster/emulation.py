@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from search.cluster.hosts import Cluster
-from search.cluster.netns import INTERFACE, ROOM
+from search.cluster.netns import FOLDER, INTERFACE
 from search.errors import EnvironmentFailure
 
-ENTER = str(ROOM / "enter")
+ENTER = str(FOLDER / "enter")
 """Runs a command on an emulated host, with ssh's arguments; a path inside the emulation."""
 
 

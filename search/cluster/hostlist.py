@@ -86,23 +86,23 @@ def _split(text: str, where: str) -> list[str]:
     return items
 
 
-def _expand_item(item: str, where: str, room: int) -> list[str]:
+def _expand_item(item: str, where: str, most: int) -> list[str]:
     found = _BRACKETS.search(item)
     if not found:
-        if room < 1:
+        if most < 1:
             raise UserError(f"{where}: more than {MOST_HOSTS} names")
         return [check_name(item, where)]
     numbers: list[str] = []
     for part in found.group(1).split(","):
-        numbers += _numbers(part, where, room - len(numbers))
+        numbers += _numbers(part, where, most - len(numbers))
     names: list[str] = []
     for number in numbers:
         rest = item[: found.start()] + number + item[found.end() :]
-        names += _expand_item(rest, where, room - len(names))
+        names += _expand_item(rest, where, most - len(names))
     return names
 
 
-def _numbers(part: str, where: str, room: int) -> list[str]:
+def _numbers(part: str, where: str, most: int) -> list[str]:
     bounds = _RANGE.match(part)
     if not bounds:
         raise UserError(f"{where}: {part[:80]!r} is not a range such as 0-3")
@@ -111,6 +111,6 @@ def _numbers(part: str, where: str, room: int) -> list[str]:
     count = int(last) - int(first) + 1
     if count < 1:
         raise UserError(f"{where}: the range {part} runs backwards")
-    if count > room:
+    if count > most:
         raise UserError(f"{where}: more than {MOST_HOSTS} names")
     return [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]

@@ -79,7 +79,7 @@ class Cluster:
     @property
     def follows_switches(self) -> bool:
         """Whether its hosts are in the order of the tree, switch after switch."""
-        return [*self.hosts] == place(self.hosts, self.topology, "switch")
+        return [*self.hosts] == ordered(self.hosts, self.topology, "switch")
 
     def speeds(self) -> dict[str, float | None]:
         """The speed of each host's cable in Mbit/s, as far as the topology has one, by host."""
@@ -179,7 +179,7 @@ def dilation_at(block: int, dilation: int) -> int:
     return 1 if block <= FULL_FRAME else dilation
 
 
-def place(hosts: Sequence[Host], topology: Topology, order: str) -> list[Host]:
+def ordered(hosts: Sequence[Host], topology: Topology, order: str) -> list[Host]:
     """Order hosts: switch after switch, one from each switch in turn, or as they came."""
     if order == "file":
         return list(hosts)

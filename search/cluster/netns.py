@@ -22,8 +22,8 @@ import sys
 from pathlib import Path
 from typing import Any, Union
 
-ROOM = Path("/run/atall")
-PRELOAD = ROOM / "libblocking.so"
+FOLDER = Path("/run/atall")
+PRELOAD = FOLDER / "libblocking.so"
 """A copy: the loader splits LD_PRELOAD at blanks, which a build directory's name may have."""
 INTERFACE = "e0"
 CONGESTION_CONTROL = "cubic"
@@ -59,7 +59,7 @@ ENTER = """\
 # cable is out.
 while :; do case $1 in -*) shift;; *) break;; esac; done
 host=$1; shift
-exec nsenter --net={room}/net/$host --uts={room}/uts/$host \\
+exec nsenter --net={folder}/net/$host --uts={folder}/uts/$host \\
   unshare --mount --propagation private \\
   sh -c 'mount -t sysfs sysfs /sys || exit 255
     read carrier </sys/class/net/{interface}/carrier && [ "$carrier" = 1 ] ||
@@ -101,8 +101,8 @@ def make_host(name: str) -> None:
     os.close(ready_write)
     if os.read(ready_read, 1) != b"+":
         raise OSError(f"host {name} could not be made")
-    _bind(f"/proc/{child}/ns/net", ROOM / "net" / name)
-    _bind(f"/proc/{child}/ns/uts", ROOM / "uts" / name)
+    _bind(f"/proc/{child}/ns/net", FOLDER / "net" / name)
+    _bind(f"/proc/{child}/ns/uts", FOLDER / "uts" / name)
     for fd in (ready_read, done_read, done_write):
         os.close(fd)
     os.waitpid(child, 0)
@@ -155,16 +155,16 @@ def build(request: dict[str, Any]) -> list[Port]:
     from pyroute2 import IPRoute
 
     for part in ("net", "uts"):
-        (ROOM / part).mkdir(parents=True)
+        (FOLDER / part).mkdir(parents=True)
     if request["preload"]:
         shutil.copy(request["preload"], PRELOAD)
-    enter = ROOM / "enter"
-    enter.write_text(ENTER.format(room=ROOM, interface=INTERFACE))
+    enter = FOLDER / "enter"
+    enter.write_text(ENTER.format(folder=FOLDER, interface=INTERFACE))
     enter.chmod(0o755)
     addresses = {host: address(number) for number, host in enumerate(request["hosts"], 1)}
     names = "".join(f"{where}\t{host}\n" for host, where in addresses.items())
-    (ROOM / "hosts").write_text("127.0.0.1\tlocalhost\n" + names)
-    _mount(str(ROOM / "hosts"), Path("/etc/hosts"), None, _MS_BIND)
+    (FOLDER / "hosts").write_text("127.0.0.1\tlocalhost\n" + names)
+    _mount(str(FOLDER / "hosts"), Path("/etc/hosts"), None, _MS_BIND)
     count_frame_overhead()
     pin_sysctls()
     for host in addresses:
@@ -226,7 +226,7 @@ class HostPort:
         """``where`` is the host's address; ``mbit`` the speed where time is not dilated."""
         from pyroute2 import NetNS
 
-        namespace = str(ROOM / "net" / host)
+        namespace = str(FOLDER / "net" / host)
         index = fabric.link_lookup(ifname=end)[0]
         with open(namespace, encoding="ascii") as handle:
             fabric.link("set", index=index, ifname=INTERFACE, net_ns_fd=handle.fileno())

@@ -41,14 +41,15 @@ def decide(
     limit: Limit = unknown_limit,
     predicted: Predicted | None = None,
     is_disturbed: bool = False,
-    place: Callable[[Team], Placement] | None = None,
+    placement_of: Callable[[Team], Placement] | None = None,
 ) -> tuple[DecisionTable, ...]:
     """Tables for each number of ranks that was measured, the largest first: of each as many as
     there are needs that its rows may have and a communicator may lack. ``sizes`` gives the blocks
     that were to be searched on so many ranks; ``predicted`` is shown beside them. Where
     processors were short (``is_disturbed``) they, not the network, decide what is best for small
-    blocks: another than the library's own must be DISTURBED_MARGIN times faster there. ``place``
-    says how so many ranks lay: then what is far from all of that is the library's own."""
+    blocks: another than the library's own must be DISTURBED_MARGIN times faster there.
+    ``placement_of`` says how a team's ranks lay: then what is far from all of that is the library's
+    own."""
     tables: list[DecisionTable] = []
     teams = {workload.team for workload in cells}
     for team in sorted(teams, key=lambda one: (-one.ranks, one.placement)):
@@ -59,7 +60,7 @@ def decide(
         def make(left: Sequence[Cell], team: Team = team) -> DecisionTable:
             return decide_table(left, sizes(team), native, limit, predicted)
 
-        where = place(team) if place else Placement(team.ranks)
+        where = placement_of(team) if placement_of else Placement(team.ranks)
         tables += [
             replace(
                 table,
@@ -70,7 +71,7 @@ def decide(
             )
             for table in _tables_by_needs(mine, make)
         ]
-    if place:
+    if placement_of:
         elsewhere = Cutoff(None, native, "far from all that was measured")
         tables.append(DecisionTable(0, (elsewhere,)))
     return tuple(sorted(tables, key=lambda table: bool(table.requires), reverse=True))

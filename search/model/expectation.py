@@ -73,8 +73,8 @@ class Expectations:
         if sample is None:
             return None
         least = self._simulator.predict(variant, block, lossless=True) if sample.resent else sample
-        room = self._simulator.world.room
-        fits = self._ranks**2 // 4 * (block + FRAME) <= room
+        buffer = self._simulator.world.buffer
+        fits = self._ranks**2 // 4 * (block + FRAME) <= buffer
         return Expectation(
             score([sample]),
             score([least or sample]),

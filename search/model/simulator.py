@@ -33,7 +33,7 @@ FITS, DAMPING = 4, 0.7
 missing."""
 NO_CABLE = 1e15
 """Bytes a second of the top's cable, which nothing crosses."""
-ROOMS = tuple(1 << power for power in range(13, 22))
+BUFFERS = tuple(1 << power for power in range(13, 22))
 """Bytes that a port may hold, where nobody says how many it does."""
 
 
@@ -66,14 +66,14 @@ class Cost:
 @dataclass(frozen=True)
 class World:
     """What the simulator is told of a cluster. ``links`` are, parents first, the parent and the
-    rate in bytes a second of each node; ``room`` is bytes a port holds, 0 any number; ``wake`` is
+    rate in bytes a second of each node; ``buffer`` is bytes a port holds, 0 any number; ``wake`` is
     seconds of work before a rank that waited goes on; ``timeout`` is TCP's shortest in
     seconds; ``dilation`` the cluster's, which small blocks do without."""
 
     links: tuple[tuple[int, float], ...]
     ranks: tuple[tuple[int, str], ...]
     costs: tuple[Cost, ...]
-    room: int
+    buffer: int
     burst: int
     copy: float
     buffered: float
@@ -86,7 +86,10 @@ class World:
     def lines(self) -> list[str]:
         """As the simulator takes them."""
         return [
-            *(f"node {parent} {rate:.9g} {self.room} {self.burst}" for parent, rate in self.links),
+            *(
+                f"node {parent} {rate:.9g} {self.buffer} {self.burst}"
+                for parent, rate in self.links
+            ),
             *(f"rank {node} {host}" for node, host in self.ranks),
             *(cost.line for cost in self.costs),
             f"copy {self.copy:.9g}",
@@ -172,7 +175,7 @@ def calibrated(program: Path, cluster: Cluster, network: Network) -> World:
     """One in which messages take what was measured, and where the switches' buffers are not known
     bursts lose what was lost."""
     world = fitted(program, make_world(cluster, network), network)
-    return world if world.room else _with_room(program, world, network)
+    return world if world.buffer else _with_buffer(program, world, network)
 
 
 def make_world(cluster: Cluster, network: Network) -> World:
@@ -274,17 +277,17 @@ def _fit(simulator: Simulator, cost: Cost, message: MessageTimes) -> tuple[Cost,
     return replace(cost, receive=receive, latency=max(0.0, latency)), alone - among
 
 
-def _with_room(program: Path, world: World, network: Network) -> World:
+def _with_buffer(program: Path, world: World, network: Network) -> World:
     """Ports that lose about as much of bursts as was lost; any number of bytes if nothing was."""
     if not any(burst.resent for burst in network.bursts):
         return world
 
-    def error(room: int) -> float:
+    def error(buffer: int) -> float:
         total = 0.0
-        with Simulator(program, replace(world, room=room)) as simulator:
+        with Simulator(program, replace(world, buffer=buffer)) as simulator:
             for burst in network.bursts:
                 answer = simulator.ask(f"burst {burst.senders} {burst.bytes} 4")
                 total += abs(answer["resent"] / 4 - burst.resent)
         return total
 
-    return replace(world, room=min(ROOMS, key=error))
+    return replace(world, buffer=min(BUFFERS, key=error))

@@ -79,7 +79,7 @@ class Emulated(Backend):
             "MPIR_CVAR_NOLOCAL": "1",  # shared memory would be polled by ranks that sleep
             "FI_TCP_IFACE": netns.INTERFACE,
             "UCX_NET_DEVICES": netns.INTERFACE,
-            "TMPDIR": str(netns.ROOM),
+            "TMPDIR": str(netns.FOLDER),
             "LD_PRELOAD": str(netns.PRELOAD),
         }
 
