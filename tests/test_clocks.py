@@ -7,6 +7,7 @@ import time
 import pytest
 
 from search.cluster.job import Job
+from search.results.workload import Team
 
 from .conftest import ROOT
 
@@ -102,7 +103,7 @@ def test_a_loop_gives_the_mean_of_its_calls(tools, patient, program):
 def test_fewer_ranks_can_be_at_work(tools, patient, program):
     job = start(tools, patient, program)
     for ranks in (3, 1, RANKS, 3):
-        job.choose_ranks(ranks)
+        job.choose_team(Team(ranks))
         assert len(job.hosts) == ranks
         assert job.ask("verify generated 1000", 60) == {"verdict": "ok"}
         assert job.ask("verify library 1000", 60) == {"verdict": "ok"}

@@ -14,15 +14,20 @@ from search.measure.visits import OutOfTime
 from search.results.journal import Journal
 from search.results.record import Disturbance, Record
 from search.results.samples import Sample
-from search.results.workload import Workload
+from search.results.workload import Team, Workload
 from search.strategy.request import Restart, Round
 from search.timeouts import USUAL, Timeouts
 
 HOSTS = ["n0", "n0", "n1"]
+ALL, HERE, THERE = Team(3), Workload(3, 8), Workload(3, 16)
+
+
+def hosts_of(team):
+    return HOSTS[: team.ranks]
 
 
 def gates(backend="ssh"):
-    return Gates(HOSTS, {"n0": 100.0, "n1": None}, BACKENDS[backend].watched)
+    return Gates(hosts_of, {"n0": 100.0, "n1": None}, BACKENDS[backend].watched)
 
 
 def quiet(**changes):
@@ -37,7 +42,7 @@ def quiet(**changes):
 
 def test_a_quiet_cluster_has_no_troubles():
     watch = gates()
-    assert [watch.look(quiet()) for _ in range(3)] == [[], [], []]
+    assert [watch.look(quiet(), ALL) for _ in range(3)] == [[], [], []]
 
 
 @pytest.mark.parametrize(
@@ -52,67 +57,69 @@ def test_a_quiet_cluster_has_no_troubles():
 )
 def test_troubles_are_named(change, host, word):
     watch = gates()
-    watch.look(quiet())
-    (trouble,) = watch.look(quiet(**change))
+    watch.look(quiet(), ALL)
+    (trouble,) = watch.look(quiet(**change), ALL)
     assert f"host {host}" in trouble
     assert word in trouble
 
 
 def test_what_is_below_the_bounds_is_no_trouble():
     watch = gates()
-    watch.look(quiet())
+    watch.look(quiet(), ALL)
     small = quiet(bytes0=0.01 * 100e6 / 8, bytes1=0.01 * 1000e6 / 8, tasks1=1, work0=1.2e-4)
-    assert watch.look(small) == []
+    assert watch.look(small, ALL) == []
 
 
 def test_late_acknowledgements_on_a_slow_link_are_our_own():
-    watch = Gates(HOSTS, {"n0": 5.0, "n1": 5.0}, BACKENDS["ssh"].watched)
-    assert watch.look(quiet(bytes0=0.1 * 5e6 / 8)) == []
-    (trouble,) = watch.look(quiet(bytes0=0.3 * 5e6 / 8))
+    watch = Gates(hosts_of, {"n0": 5.0, "n1": 5.0}, BACKENDS["ssh"].watched)
+    assert watch.look(quiet(bytes0=0.1 * 5e6 / 8), ALL) == []
+    (trouble,) = watch.look(quiet(bytes0=0.3 * 5e6 / 8), ALL)
     assert "1.5 Mbit/s of foreign traffic" in trouble
-    assert gates("local").look(quiet(tasks1=9, bytes0=1e9)) == []
+    assert gates("local").look(quiet(tasks1=9, bytes0=1e9), ALL) == []
 
 
 def test_who_shares_the_processors_of_an_emulated_cluster_is_no_trouble():
-    assert gates("emulated").look(quiet(tasks0=9, tasks1=9, work0=1.0, work1=1.0)) == []
+    assert gates("emulated").look(quiet(tasks0=9, tasks1=9, work0=1.0, work1=1.0), ALL) == []
 
 
 def test_disturbance_is_that_of_the_worst_host_since_the_last_look():
     watch = gates()
-    assert watch.disturbance(quiet(woke1=2e-3)) == Disturbance(0.0, 2e-3)  # nothing to compare with
+    assert watch.disturbance(quiet(woke1=2e-3), ALL) == Disturbance(
+        0.0, 2e-3
+    )  # nothing to compare with
     later = quiet(ticks0=200, stolen0=10, ticks1=300, stolen1=65)
-    assert watch.disturbance(later) == Disturbance(0.3, 1e-4)
-    assert watch.disturbance(later) == Disturbance(0.0, 1e-4)
+    assert watch.disturbance(later, ALL) == Disturbance(0.3, 1e-4)
+    assert watch.disturbance(later, ALL) == Disturbance(0.0, 1e-4)
 
 
 def test_a_stall_is_as_long_as_time_is_dilated():
     stalled = Sample((1.6,), ((0, 4),), 3, spent=1.7, timeout=0.8)
-    assert gates().stall("here", "native", stalled, 0.01) is None
+    assert gates().stall(HERE, "native", stalled, 0.01) is None
 
 
 def test_a_variant_that_stands_still_for_the_third_time_always_does():
     watch = gates()
     stalled = Sample((1.6,), ((0, 4), (2, 1)), 3, spent=1.7)
     for _ in range(2):
-        told = watch.stall("here", "ring(sync=light)", stalled, 0.01)
+        told = watch.stall(HERE, "ring(sync=light)", stalled, 0.01)
         assert "ring(sync=light) stalled for 1.6 s with retransmissions on n0, n1" in told
-    assert watch.stall("here", "ring(sync=light)", stalled, 0.01) is None
+    assert watch.stall(HERE, "ring(sync=light)", stalled, 0.01) is None
     usual = Sample((0.25,), ((0, 4),), 3, spent=0.3)
-    assert watch.stall("there", "ring(sync=light)", usual, 0.01) is None
-    assert watch.stall("there", "native", Sample((1.6,), spent=1.7), 0.01) is None  # noise
-    assert watch.stall("there", "native", Sample((1.0,), spent=12.0), 1.0) is None
+    assert watch.stall(THERE, "ring(sync=light)", usual, 0.01) is None
+    assert watch.stall(THERE, "native", Sample((1.6,), spent=1.7), 0.01) is None  # noise
+    assert watch.stall(THERE, "native", Sample((1.0,), spent=12.0), 1.0) is None
 
 
 def test_long_calls_show_an_outage_too_unless_it_is_short_beside_them():
     outage = Sample((2.0,), ((0, 38), (1, 47)), 23, spent=3.2)
-    assert "stalled for 1.6 s" in gates().stall("here", "native", outage, 0.43)
-    assert gates().stall("here", "native", outage, 1.01) is None
+    assert "stalled for 1.6 s" in gates().stall(HERE, "native", outage, 0.43)
+    assert gates().stall(HERE, "native", outage, 1.01) is None
     longer = Sample((6.0,), ((0, 38), (1, 47)), 23, spent=6.0)
-    assert gates().stall("here", "native", longer, 4.4) is None
+    assert gates().stall(HERE, "native", longer, 4.4) is None
 
 
 def test_an_outage_before_the_timing_is_seen_too():
-    told = gates().stall("here", "native", Sample((0.05,), spent=3.25), 0.05)
+    told = gates().stall(HERE, "native", Sample((0.05,), spent=3.25), 0.05)
     assert "native stalled for 2.6 s" in told
 
 
@@ -127,8 +134,8 @@ class FakeJob:
     def __init__(self, seen=(), seconds=0.01):
         self.seen, self.seconds, self.asked = list(seen), seconds, []
 
-    def choose_ranks(self, ranks):
-        self.asked.append(f"ranks {ranks}")
+    def choose_team(self, team):
+        self.asked.append(f"ranks {team.ranks}")
 
     def ask(self, request, seconds=None):
         self.asked.append(request)
@@ -374,8 +381,8 @@ def test_a_foreign_flow_is_seen_on_the_emulated_cluster(tools, emulation, every_
     with Site(cluster, tools, place) as site:
         job = site.start_job(place / "measure")
         speeds = {f"tiny{i}": 20.0 for i in range(4)}
-        watch = Gates(cluster.host_of_rank(), speeds, site.backend.watched)
-        before = watch.look(job.ask("quiet 50", 60))
+        watch = Gates(cluster.hosts_of, speeds, site.backend.watched)
+        before = watch.look(job.ask("quiet 50", 60), Team(cluster.ranks))
         assert not [trouble for trouble in before if "traffic" in trouble]
         address = subprocess.run(
             site.backend.emulation.on_host("tiny3", ["hostname", "-I"]),
@@ -388,7 +395,7 @@ def test_a_foreign_flow_is_seen_on_the_emulated_cluster(tools, emulation, every_
         )
         try:
             time.sleep(1)
-            troubles = watch.look(job.ask("quiet 50", 60))
+            troubles = watch.look(job.ask("quiet 50", 60), Team(cluster.ranks))
         finally:
             flow.kill()
         job.close()

@@ -85,7 +85,7 @@ def sends(job):
 def test_all_communicators_are_at_work_at_once(job):
     job.choose_grid(2, 3)
     for ranks in (3, 2, 3):
-        job.choose_ranks(ranks)
+        job.choose_team(Team(ranks))
         assert len(job.hosts) == 6
         for label in ("ring(sync=none)", "bruck(radix=2)", "native", "generated"):
             assert job.ask(f"verify {label} 100", 60) == {"verdict": "ok"}
@@ -105,7 +105,7 @@ def test_all_communicators_are_at_work_at_once(job):
 
 def test_a_square_calls_on_rows_then_on_columns(job):
     job.choose_grid(2, 2)
-    job.choose_ranks(2)
+    job.choose_team(Team(2))
     assert job.ask("verify ring(sync=none) 100", 60) == {"verdict": "ok"}
     assert len(sends(job)) == 4 + 4
     job.close()
@@ -126,7 +126,7 @@ def test_who_is_wrong_on_a_row_still_takes_part_in_its_column(tools, patient, ev
     argv = [tools.mpiexec, *patient, "-n", "4", str(tmp_path / "measure")]
     job = Job(argv, dict(os.environ), tmp_path / "log")
     job.choose_grid(2, 2)
-    job.choose_ranks(2)
+    job.choose_team(Team(2))
     assert job.ask("verify ring(sync=none) 100", 20)["verdict"] != "ok"
     assert job.ask("verify native 100", 20) == {"verdict": "ok"}
     job.close()

@@ -114,7 +114,7 @@ def test_the_file_chooses_by_where_the_ranks_are(
         job = site.start_job(tmp_path / "measure")
         for place in ("2x2", "4x1", "1x2", "2+1", "1+2", "2x1", "n[2-3]x2", "n[1-2]x2", "3x2"):
             team = Team(len(cluster.members(Team(0, place))), place)
-            job.choose_ranks(cluster.members_text(team))
+            job.choose_team(team)
             assert job.ask("verify generated 64").get("verdict") == "ok"
             here = cluster.placement(team)
             chosen = decision.table(here)

@@ -22,7 +22,7 @@ def judged(block=65536, native=1.2, runner_up=1.05, now=1.0, rival="ring(sync=no
         for name, seconds in times.items()
     }
     timed = Timed(block, [samples, samples])
-    mine = plan(Team(8), [block], {block: rival or "library"}, str, lambda block: 0.2)
+    mine = plan(Team(8), [block], {block: rival or "library"}, lambda block: 0.2)
     (row,) = make_rows([timed], mine, lambda workload: None, lambda block: "phased")
     return judge(row, timed, evidence)
 

@@ -28,7 +28,7 @@ from search.decide.decision import Decision
 from search.errors import EnvironmentFailure
 from search.files import write_whole
 from search.measure.scheme import isolated
-from search.measure.visits import SETTLE_TIMEOUTS, SKEW_BARRIERS, Pace, first_members, usual_pace
+from search.measure.visits import SETTLE_TIMEOUTS, SKEW_BARRIERS, Pace, usual_pace
 from search.results.launches import ratio_of, spread_of
 from search.results.samples import Interval, Sample, median_interval, sample_of
 from search.results.workload import Team, Workload
@@ -133,7 +133,6 @@ class Plan:
     competitors: Mapping[str, Callable[[int], str]] = field(default_factory=dict)
     cold: bool = False
     pace: Pace = usual_pace
-    members_of: Callable[[Team], str] = first_members
 
     @property
     def ranks(self) -> int:
@@ -154,7 +153,7 @@ def run_bench(
     for launch in range(plan.launches):
         job = start_job()
         try:
-            job.choose_ranks(plan.members_of(plan.team))
+            job.choose_team(plan.team)
             skew = job.ask(f"clocks {SKEW_BARRIERS}")["skew"]
             for number, one in enumerate(timed):
                 where = f", launch {launch + 1} of {plan.launches}" if plan.launches > 1 else ""

@@ -21,6 +21,7 @@ from search.cluster.job import Job
 from search.errors import EnvironmentFailure
 from search.model.magpie import shape
 from search.results.cell import Cell
+from search.results.workload import Team
 from search.sizes import size_text
 from search.strategy.descent import BEYOND
 
@@ -100,7 +101,7 @@ def pipelines(job: Job, cell: Cell) -> list[Pipeline]:
     for tree, variants in trees.items() if chain else ():
         measured = medians(cell, variants)
         begin = time.monotonic()
-        job.choose_ranks(shape(tree, cell.ranks)[0] + 1)
+        job.choose_team(Team(shape(tree, cell.ranks)[0] + 1))
         times: dict[int, float] = {}
         for segment in sorted(variants, reverse=True):
             times[segment] = _time(job, chain[segment], cell.block, segment)
@@ -110,7 +111,7 @@ def pipelines(job: Job, cell: Cell) -> list[Pipeline]:
         found.append(
             Pipeline(tree, best, time.monotonic() - begin, measured[best] / min(measured.values()))
         )
-    job.choose_ranks(cell.ranks)
+    job.choose_team(cell.workload.team)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rich import box
@@ -65,13 +65,7 @@ def what_matters(table: DecisionTable) -> dict[int, Evidence]:
     return {one.block: one for one in known if one in kept}
 
 
-def plan(
-    team: Team,
-    blocks: Sequence[int],
-    rivals: Mapping[int, str],
-    members_of: Callable[[Team], str],
-    pace: Pace,
-) -> Plan:
+def plan(team: Team, blocks: Sequence[int], rivals: Mapping[int, str], pace: Pace) -> Plan:
     """A bench of these blocks in some seconds; ``rivals`` has each one's runner-up."""
     return Plan(
         team,
@@ -80,7 +74,6 @@ def plan(
         LAUNCHES,
         {RUNNER_UP: lambda block: rivals[block]},
         pace=pace,
-        members_of=members_of,
     )
 
 
@@ -94,7 +87,7 @@ def noise(cluster: Cluster, job: Job, gates: Gates, before: NullTests | None, al
         others = f"others have {tests.others:.0%} of the processors"
         found = [*tests.troubles(cluster.timeout), *([others] if tests.is_disturbed else [])]
     else:
-        found = gates.look(job.ask(f"quiet {LOOK_MILLISECONDS}"))
+        found = gates.look(job.ask(f"quiet {LOOK_MILLISECONDS}"), Team(cluster.ranks))
     return summarised(found) if found else ""
 
 

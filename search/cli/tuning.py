@@ -141,8 +141,6 @@ def make_runner(
         pace=site.pace,
         watch=watch if site.backend.on_this_machine else None,
         timeouts=site.timeouts,
-        members_of=site.cluster.members_text,
-        hosts_of=site.cluster.hosts_of,
     )
 
 
@@ -205,7 +203,7 @@ def make_task(
     what the settings leave out, unless ``everything`` is wanted."""
     cluster, settings = desk.configured()
     ranks = team.ranks
-    job.choose_ranks(cluster.members_text(team))
+    job.choose_team(team)
     rankings = (None, *job.rankings)
 
     def differs(variant: Variant) -> bool:
@@ -235,7 +233,7 @@ def make_task(
 
 def make_gates(cluster: Cluster) -> Gates:
     """The noise gates of a cluster."""
-    return Gates(cluster.host_of_rank(), cluster.speeds(), backend_of(cluster.backend).watched)
+    return Gates(cluster.hosts_of, cluster.speeds(), backend_of(cluster.backend).watched)
 
 
 def uncertain(cells: Cells, tasks: Sequence[Task]) -> tuple[str, ...]:

@@ -115,6 +115,7 @@ class Backend(ABC):
             lambda: self.sweep(program),
             self.why_over,
             self.timeouts,
+            self.cluster.members_text,
         )
 
     def why_over(self) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from search.errors import EnvironmentFailure
+from search.results.workload import Team
 from search.timeouts import USUAL, Timeouts
 
 PREFIX = b"atall: "
@@ -54,6 +55,11 @@ class JobLost(EnvironmentFailure):
         self.why, self.host, self.silent = why, host, silent
 
 
+def first_members(team: Team) -> str:
+    """The first ranks of the job, as it takes them."""
+    return str(team.ranks)
+
+
 class Job:
     """The measuring job (probes/measure.c). At most one request is under way."""
 
@@ -65,13 +71,16 @@ class Job:
         sweep: Callable[[], None] = lambda: None,
         why_over: Callable[[], str] = lambda: "",
         timeouts: Timeouts = USUAL,
+        members_of: Callable[[Team], str] = first_members,
     ) -> None:
         """Start it; ``sweep`` kills what a lost job leaves on the hosts, stderr goes to ``log``;
-        ``why_over`` knows more of an allocation that is over.
+        ``why_over`` knows more of an allocation that is over; ``members_of`` says which ranks a
+        team is, as the job takes it.
 
         Raises JobLost if it does not introduce itself in time.
         """
         self._sweep, self._why_over, self._timeouts = sweep, why_over, timeouts
+        self._members_of = members_of
         self._buffer = b""
         self._words = b""
         self._over = False
@@ -115,10 +124,10 @@ class Job:
         """Let the communicators that are chosen from here on be a process grid's."""
         self.ask(f"grid {rows} {columns}")
 
-    def choose_ranks(self, ranks: int | str) -> None:
-        """Let the first so many ranks be at work from here on, or those of a list of ranges; of a
-        grid, all its communicators with so many."""
-        self._introduced(self.ask(f"ranks {ranks}"))
+    def choose_team(self, team: Team) -> None:
+        """Let these ranks be at work from here on; of a grid, all its communicators with so
+        many."""
+        self._introduced(self.ask(f"ranks {self._members_of(team)}"))
 
     def _introduced(self, answer: Mapping[str, Any]) -> None:
         """What the ranks at work say of themselves."""

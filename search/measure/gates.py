@@ -6,13 +6,14 @@ Pure but for what is remembered: what the hosts looked like at their best.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from search.cluster.backend import PROCESSORS, WIRES
 from search.results.record import Disturbance
 from search.results.samples import Sample
+from search.results.workload import Team, Workload
 
 FOREIGN_SHARE = 0.02
 """Traffic of others beyond this share of a host's link makes rounds void."""
@@ -31,24 +32,24 @@ COINCIDENCES = 2
 
 @dataclass
 class Gates:
-    """What is usual on each host; ``hosts`` names each rank's, ``mbit`` is its link's speed.
+    """What is usual on each host; ``hosts_of`` names those of a team's ranks, ``mbit`` is the speed
+    of a host's link.
 
     ``watched`` says what is looked at, the wires or the processors: emulated hosts share those of
     one machine, and what a machine that is tuned for itself does besides is its user's business.
     """
 
-    hosts: Sequence[str]
+    hosts_of: Callable[[Team], Sequence[str]]
     mbit: Mapping[str, float | None]
     watched: frozenset[str]
     _work: dict[str, float] = field(default_factory=dict)
     _carrier: dict[str, float] = field(default_factory=dict)
     _ticks: dict[str, tuple[float, float]] = field(default_factory=dict)
-    _stalled: Counter[tuple[object, str]] = field(default_factory=Counter)
+    _stalled: Counter[tuple[Workload, str]] = field(default_factory=Counter)
 
-    def look(self, answer: Mapping[str, Any], hosts: Sequence[str] = ()) -> list[str]:
-        """What the verb ``quiet`` of the measuring job saw: one line for each trouble. ``hosts``
-        names those of the ranks that looked, if these are not the first."""
-        hosts = hosts or self.hosts
+    def look(self, answer: Mapping[str, Any], team: Team) -> list[str]:
+        """What the verb ``quiet`` of the measuring job saw: one line for each trouble."""
+        hosts = self.hosts_of(team)
         ranks = [rank for rank, work in enumerate(answer["work"]) if work >= 0]
         troubles = []
         for rank in ranks if WIRES in self.watched else ():
@@ -58,9 +59,9 @@ class Gates:
             troubles += self._processors(hosts[rank], tasks, answer["work"][rank])
         return troubles
 
-    def disturbance(self, answer: Mapping[str, Any], hosts: Sequence[str] = ()) -> Disturbance:
+    def disturbance(self, answer: Mapping[str, Any], team: Team) -> Disturbance:
         """What the same look tells of the time since the last one."""
-        hosts = hosts or self.hosts
+        hosts = self.hosts_of(team)
         steal, woke = 0.0, 0.0
         for rank, ticks in enumerate(answer["ticks"]):
             if ticks < 0:
@@ -96,20 +97,19 @@ class Gates:
             )
         return troubles
 
-    def stall(
-        self, key: object, label: str, sample: Sample, usual: float, hosts: Sequence[str] = ()
-    ) -> str | None:
+    def stall(self, workload: Workload, label: str, sample: Sample, usual: float) -> str | None:
         """Whether a visit stalled longer than time-outs alone explain: an outage, unless it
-        happens to the same variant again and again at the same place (``key``). ``usual`` is what
+        happens to the same variant again and again at the same place. ``usual`` is what
         a call takes there; what is shorter than that does not matter. Verifying and warming up may
         take PREPARED of them."""
         worst = max(sample.calls) - usual if sample.resent or sample.timeouts else 0.0
         before = sample.spent - sum(sample.calls) - PREPARED * usual
         longest = max(worst if worst > usual else 0.0, before)
-        if longest < STALL * sample.timeout or self._stalled[key, label] == COINCIDENCES:
+        if longest < STALL * sample.timeout or self._stalled[workload, label] == COINCIDENCES:
             return None
-        self._stalled[key, label] += 1
-        resent = ", ".join((hosts or self.hosts)[rank] for rank, _ in sample.resent[:4])
+        self._stalled[workload, label] += 1
+        hosts = self.hosts_of(workload.team)
+        resent = ", ".join(hosts[rank] for rank, _ in sample.resent[:4])
         where = f" with retransmissions on {resent}" if resent else ""
         more = "..." if len(sample.resent) > 4 else ""
         return f"{label} stalled for {longest:.1f} s{where}{more}: was a link down?"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from search.catalogue.algorithm import Variant
@@ -14,12 +14,12 @@ from search.cluster.job import Job, JobLost
 from search.cluster.watch import Watch
 from search.errors import EnvironmentFailure, TooNoisy, summarised
 from search.measure.gates import Gates
-from search.measure.visits import OutOfTime, Pace, Visits, first_members, usual_pace
+from search.measure.visits import OutOfTime, Pace, Visits, usual_pace
 from search.results.journal import Journal
 from search.results.record import Disturbance, Record
 from search.results.recorded import Recorded
 from search.results.samples import Sample
-from search.results.workload import Team, Workload
+from search.results.workload import Workload
 from search.strategy.request import Answer, Failure, Outcome, Restart, Round, Search
 from search.timeouts import USUAL, Timeouts
 
@@ -67,19 +67,16 @@ class MeasuringRunner:
         pace: Pace = usual_pace,
         watch: Watch | None = None,
         timeouts: Timeouts = USUAL,
-        members_of: Callable[[Team], str] = first_members,
-        hosts_of: Callable[[Team], Sequence[str]] = lambda team: (),
     ) -> None:
         """Of one collective. ``job`` runs already, ``start_job`` starts another when it is lost;
         ``limit`` gives the bandwidth bound of ranks and block in seconds; ``deadline`` is monotonic
         time; ``blame`` is told of jobs that were lost by what is no variant's fault; ``pace`` makes
         the cluster ready for a block; ``watch`` sees when this machine stalls, where all hosts are
-        on it; ``members_of`` says which ranks of the job a team is, ``hosts_of`` where they are."""
+        on it."""
         self._collective, self._blame, self._idle_loss = collective, blame, False
         self._journal, self._watcher, self._gates = journal, watcher, gates
         self._limit, self._deadline, self._accept_noise = limit, deadline, accept_noise
         self._random, self._timeouts = random.Random(seed), timeouts
-        self._hosts_of = hosts_of
         self._recorded = Recorded(journal.records)
         samples = (record.sample for record in journal.records if record.sample)
         launch = 1 + max((sample.launch for sample in samples), default=-1)
@@ -95,7 +92,6 @@ class MeasuringRunner:
             pace,
             watch,
             timeouts,
-            members_of,
         )
         self._times: dict[tuple[str, Workload], list[float]] = {}
         self._workload: Workload | None = None
@@ -206,12 +202,12 @@ class MeasuringRunner:
 
     def _stalls(self, workload: Workload, outcomes: Outcomes) -> list[str]:
         """Outages among the visits of a round."""
-        found, hosts = [], self._hosts_of(workload.team)
+        found = []
         samples = {v: s for v, s in outcomes.items() if isinstance(s, Sample)}
         peers = [sample.seconds for sample in samples.values()]
         for variant, sample in samples.items():
             usual = statistics.median(self._times.get((variant.label, workload), peers))
-            stall = self._gates.stall(workload, variant.label, sample, usual, hosts)
+            stall = self._gates.stall(workload, variant.label, sample, usual)
             if stall and not self._stands_still(variant, workload, usual):
                 found.append(stall)
             self._remember(variant.label, workload, sample)
@@ -226,9 +222,8 @@ class MeasuringRunner:
             self._lose(variant.label, workload, loss)
             self._blame([loss])
             return False
-        hosts = self._hosts_of(workload.team)
         return isinstance(sample, Sample) and bool(
-            self._gates.stall(workload, variant.label, sample, usual, hosts)
+            self._gates.stall(workload, variant.label, sample, usual)
         )
 
     def _look(self, workload: Workload) -> list[str]:
@@ -243,9 +238,9 @@ class MeasuringRunner:
                 raise EnvironmentFailure(f"the idle job is lost again: {loss}") from loss
             self._idle_loss = True
             return [f"the job was lost: {loss}"]
-        self._looked, hosts = time.monotonic(), self._hosts_of(workload.team)
-        self._note_disturbance(self._gates.disturbance(answer, hosts))
-        troubles = [] if self.noise else self._gates.look(answer, hosts)
+        self._looked = time.monotonic()
+        self._note_disturbance(self._gates.disturbance(answer, workload.team))
+        troubles = [] if self.noise else self._gates.look(answer, workload.team)
         if not troubles:
             self._workload, self._troubles = workload, 0
             self._since_look.clear()

@@ -39,11 +39,6 @@ class OutOfTime(Exception):
     """The time limit is reached: decide on what is known."""
 
 
-def first_members(team: Team) -> str:
-    """The first ranks of the job, as it takes them."""
-    return str(team.ranks)
-
-
 class Visits:
     """A job that visits variants on the first so many of its ranks."""
 
@@ -60,20 +55,18 @@ class Visits:
         pace: Pace = usual_pace,
         watch: Watch | None = None,
         timeouts: Timeouts = USUAL,
-        members_of: Callable[[Team], str] = first_members,
     ) -> None:
         """``native`` is the label of the library's own; ``job`` runs already, ``start_job`` starts
         another; ``limit`` gives the bandwidth bound
         of ranks and block in seconds; ``deadline`` is monotonic time; ``schemes`` says how cells
         were timed so far, and in how many calls a visit; ``launch`` is the number of the job;
         ``pace`` is told of the block before it is timed; ``watch`` sees when this machine
-        stalls; ``members_of`` says which ranks of the job a team is."""
+        stalls."""
         self._native = native
         self._job: Job | None = job
         self._start_job, self._limit, self._deadline = start_job, limit, deadline
         self._timing, self.schemes, self.launch = timing, schemes, launch
         self._pace, self._watch, self._timeouts = pace, watch, timeouts
-        self._members_of = members_of
         self._team: Team | None = None
         self._skew = 0.0
         self._prepared: set[tuple[str, Workload]] = set()
@@ -105,7 +98,7 @@ class Visits:
             self._job = self._start_job()
             self.launch += 1
         if self._team != team:
-            self._job.choose_ranks(self._members_of(team))
+            self._job.choose_team(team)
             self._team = team
             self._skew = self._job.ask(f"clocks {SKEW_BARRIERS}")["skew"]
         return self._job.ask(request, patience)

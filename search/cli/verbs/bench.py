@@ -112,5 +112,4 @@ def make_plan(
         competitors,
         options.cold,
         site.pace,
-        site.cluster.members_text,
     )

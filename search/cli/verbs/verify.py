@@ -62,7 +62,7 @@ def verify_now(desk: Desk, site: Site) -> None:
     slow = other_rates_now(site.cluster, jobs[0], machine)
 
     def time_blocks(blocks: Sequence[int]) -> list[verify.Verdict]:
-        plan = verify.plan(table.team, blocks, rivals, site.cluster.members_text, site.pace)
+        plan = verify.plan(table.team, blocks, rivals, site.pace)
         timed = benchmark.run_bench(
             lambda: jobs.pop() if jobs else site.start_job(program),
             plan,
