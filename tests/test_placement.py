@@ -2,6 +2,7 @@
 
 import pytest
 
+from search.analysis.findings import Findings, points_of
 from search.cli.configured import make_cluster
 from search.cli.options import parser
 from search.cli.verbs.configure import make_settings
@@ -12,7 +13,9 @@ from search.cluster.topology_file import parse_conf
 from search.decide.decision import Cutoff, Decision, DecisionTable, Origin, hashed_tree
 from search.emit.emission import emit_c, emit_h
 from search.errors import UserError
-from search.results.workload import Team
+from search.results.cell import Cell
+from search.results.samples import Sample
+from search.results.workload import Team, Workload
 from search.toolchain import TEMPLATES
 
 TREE = """\
@@ -55,6 +58,26 @@ def test_a_placement_means_ranks(text, ranks):
 def test_what_is_no_placement_is_refused(text, why):
     with pytest.raises(UserError, match=f"--placement=.*{why}"):
         ranks_at(text, HOSTS)
+
+
+def test_what_is_shown_of_a_table_was_measured_at_its_place(catalogue):
+    """Not on as many ranks elsewhere."""
+    native, ring = catalogue.variant("native"), catalogue.variant("ring(sync=none)")
+
+    def cell(placement, seconds):
+        times = {n: {0: Sample((s,))} for n, s in ((native, seconds), (ring, 1.0))}
+        return Cell(Workload(4, 64, placement=placement), times)
+
+    cells = {cell.workload: cell for cell in (cell("4x1", 2.0), cell("2x2", 3.0))}
+    bench = [
+        {"ranks": 4, "block": 9, "placement": "1x4", "ratio": 5.0, "ratio_interval": (4.0, 6.0)}
+    ]
+    bench[0].update(limit_s=None, generated_s=1.0, native_s=5.0)
+    rows = (Cutoff(None, ring),)
+    tables = [DecisionTable(4, rows, placement=p) for p in ("4x1", "2x2", "1x4")]
+    findings = Findings("", cells, [], Decision(tuple(tables)), None, bench, lambda workload: None)
+    shown = [[p.ratio[0] for p in points_of(findings, table)[0]] for table in tables]
+    assert shown == [[2.0], [3.0], [5.0]]
 
 
 def test_ranges():

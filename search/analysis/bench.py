@@ -83,14 +83,14 @@ class Timed:
 
 @dataclass(frozen=True)
 class Row:
-    """One block (bytes to each peer) on so many ranks: medians in seconds, ratio = library over
+    """One block (bytes to each peer) of a team: medians in seconds, ratio = library over
     generated with its interval.
 
     ``launches`` holds that ratio in each launch, ``competitors`` the ratio for each other that
     was timed, ``cold`` the medians of library and generated file after idleness.
     """
 
-    ranks: int
+    team: Team
     block: int
     library: Interval
     generated: Interval
@@ -133,11 +133,6 @@ class Plan:
     competitors: Mapping[str, Callable[[int], str]] = field(default_factory=dict)
     cold: bool = False
     pace: Pace = usual_pace
-
-    @property
-    def ranks(self) -> int:
-        """Of its team."""
-        return self.team.ranks
 
     def labels(self, block: int) -> dict[str, str]:
         """What is timed at a block, by name."""
@@ -238,7 +233,7 @@ def make_rows(
         ratios = {o: ratio_of(one.launch_ratios(o), spread) for o, spread in spreads.items()}
         rows.append(
             Row(
-                plan.ranks,
+                plan.team,
                 one.block,
                 library,
                 generated,
@@ -349,7 +344,8 @@ def write_rows(path: Path, rows: Sequence[Row], circumstances: Mapping[str, Any]
 def as_json(row: Row) -> dict[str, Any]:
     """A row as build/bench.json has it."""
     return {
-        "ranks": row.ranks,
+        "ranks": row.team.ranks,
+        **({"placement": row.team.placement} if row.team.placement else {}),
         "block": row.block,
         "native_s": row.library.median,
         "generated_s": row.generated.median,

@@ -18,6 +18,7 @@ from search.errors import UserError
 from search.measure.replay import ReplayRunner
 from search.results.cell import Cell, cells_of
 from search.results.record import Record
+from search.results.workload import Team
 from search.strategy import STRATEGIES
 from search.strategy.confirming import confirming
 from search.strategy.request import EFFORTS, Cells, Expectation, Expects, Task
@@ -54,17 +55,18 @@ def compare_strategies(
     failed = {record.label for record in records if record.failure}
     labels = {record.label for record in records if record.label} - failed
     variants = sorted((variant_of(x) for x in labels), key=lambda v: v.simplicity)
-    ranks = max((record.workload.ranks for record in records), default=0)
+    team = max((record.workload.team for record in records), default=Team(0))
+    ranks = team.ranks
     cells = {
         cell.block: cell
         for cell in cells_of(records, variants).values()
-        if cell.ranks == ranks
+        if cell.workload.team == team
         and all(v in cell.rounds for v in variants if v.fits(ranks, cell.block))
     }
     if not cells:
         raise UserError(f"{name}: no block has times of all variants: --strategy=exhaustive does")
     mine = [
-        r for r in records if r.failure or (r.workload.ranks == ranks and r.workload.block in cells)
+        r for r in records if r.failure or (r.workload.team == team and r.workload.block in cells)
     ]
     known = set(variants)
     task = Task(
@@ -75,6 +77,7 @@ def compare_strategies(
         lambda variant: [v for v in variant.near(ranks) if v in known],
         between=False,
         collective=variants[0].body.algorithm.collective.name,
+        placement=team.placement,
     )
     reference = decide_table(list(cells.values()), task.sizes, variants[0])
     results = [
@@ -82,7 +85,7 @@ def compare_strategies(
         for strategy in sorted(STRATEGIES, key=lambda s: s != REFERENCE)
         for result in ablation(strategy, mine, task, cells, reference, expects)
     ]
-    show(console, f"{name}: {len(variants)} variants, {len(cells)} blocks, {ranks} ranks", results)
+    show(console, f"{name}: {len(variants)} variants, {len(cells)} blocks, {team.text}", results)
     return results
 
 

@@ -64,9 +64,14 @@ def shown(decision: Decision) -> list[DecisionTable]:
     return list(found.values())
 
 
+def team_of(row: Mapping[str, Any]) -> Team:
+    """Whose row of build/bench.json it is."""
+    return Team(row["ranks"], row.get("placement", ""))
+
+
 def points_of(findings: Findings, table: DecisionTable) -> tuple[list[Point], str]:
-    """Of the bench, if it ran on so many ranks; else of what was measured while tuning."""
-    mine = [row for row in findings.bench if row["ranks"] == table.ranks]
+    """Of the bench, if it ran on the same ranks; else of what was measured while tuning."""
+    mine = [row for row in findings.bench if team_of(row) == table.team]
     if mine:
         return [
             Point(

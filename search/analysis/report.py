@@ -139,7 +139,7 @@ def _every_variant(findings: Findings) -> list[Part]:
     """Times of all variants, and retransmissions of those that were chosen."""
     parts = []
     for table in shown(findings.decision):
-        cells = [c for _, c in sorted(findings.cells.items()) if c.ranks == table.ranks]
+        cells = [c for _, c in sorted(findings.cells.items()) if c.workload.team == table.team]
         if cells:
             chosen = {cutoff.variant.label for cutoff in table.cutoffs}
             text = f"{table.title}: medians with 95 % intervals."
@@ -156,7 +156,7 @@ def _bench(rows: Sequence[Mapping[str, Any]]) -> Part:
         headings=(*headings, "variant"),
         rows=[
             (
-                str(row["ranks"]),
+                f"{row['ranks']} {row.get('placement', '')}".strip(),
                 size_text(row["block"]),
                 f"{row['native_s'] * 1e3:.3g}",
                 f"{row['generated_s'] * 1e3:.3g}",

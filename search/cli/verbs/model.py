@@ -88,10 +88,10 @@ def validate(desk: Desk, site: Site, start: Start) -> Predicted:
     journal, (_, cells) = read_journal(desk), read_cells(desk)
     cells = {key: validation.whole(cell) for key, cell in cells.items()}
     predicted = {}
-    for ranks in settings.ranks:
-        with start(Team(ranks)) as simulator:
+    for team in settings.teams:
+        with start(team) as simulator:
             for key, cell in cells.items():
-                mine = validation.predictions(cell, simulator.predict) if key.ranks == ranks else {}
+                mine = validation.predictions(cell, simulator.predict) if key.team == team else {}
                 if len(mine) > FIRST:
                     predicted[key] = mine
     if not predicted:
@@ -100,14 +100,14 @@ def validate(desk: Desk, site: Site, start: Start) -> Predicted:
     decisive: Cells = {}
     search = validation.final(decisive, leading)
     measure_rounds(desk, site, same_job(desk, site), journal, search, leading)
-    for ranks in settings.ranks:
+    for team in settings.teams:
         rows = [
             validation.agreement(cells[key], decisive[key], mine)
             for key, mine in predicted.items()
-            if key.team == Team(ranks)
+            if key.team == team
         ]
         if rows:
-            validation.show(desk.console, f"{describe(site.cluster)}: {ranks} ranks", rows)
+            validation.show(desk.console, f"{describe(site.cluster)}: {team.text}", rows)
     return predicted
 
 

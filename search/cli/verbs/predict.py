@@ -24,14 +24,13 @@ def run(desk: Desk, options: Namespace) -> None:
     """Ask the model of the last probe; ``compare-strategies`` reads what it says."""
     desk, path = desk.of(options.collective), Path(options.journal)
     cluster, collective = desk.configured()[0], desk.catalogue.collective
-    network = read_network(desk)
+    network, team = read_network(desk), Team(cluster.ranks)
     asked = {
         (record.workload.block, record.label)
         for record in any_journal(path).of(collective.name)
-        if record.label and record.workload.ranks == cluster.ranks
+        if record.label and record.workload.team == team
     }
     start = build_simulator(desk.place, cluster, desk.tools, network)
-    team = Team(cluster.ranks)
     model = Expectations(start(team), team, collective)
     for block, label in sorted(asked):
         model.of(desk.catalogue.variant(label), block)

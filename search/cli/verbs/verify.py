@@ -100,8 +100,8 @@ def other_rates_now(cluster: Cluster, job: Job, machine: Machine | None) -> list
 
 def evidence_of_speed(desk: Desk, table: DecisionTable) -> dict[int, Evidence]:
     """What was measured of a table at a large block, on which the network's speed shows."""
-    native, ranks = desk.catalogue.native, table.ranks
-    mine = linked(cell for cell in read_cells(desk)[1].values() if cell.ranks == ranks)
+    native, cells = desk.catalogue.native, read_cells(desk)[1].values()
+    mine = linked(cell for cell in cells if cell.workload.team == table.team)
     large = [c for c in mine if c.block <= verify.LARGE and table.choice(c.block) in c.rounds]
     spread = spread_in(mine, native)
     return {c.block: weigh(c, table.choice(c.block), native, spread) for c in large[-1:]}
