@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from search.cluster import netns
 from search.cluster.backend import WIRES, Backend, Found
 from search.cluster.emulation import ENTER, Emulation
-from search.cluster.hosts import Cluster, Host
+from search.cluster.hosts import Host
 from search.cluster.hydra import mpiexec_argv, write_hostfile
 from search.cluster.inventory import Inventory
 from search.cluster.topology_file import read_topology
 from search.errors import UserError
-from search.timeouts import USUAL, Timeouts
-from search.toolchain import Toolchain
 
 SMALLEST_BUFFER = 3000
 """Bytes: a port that cannot hold two frames passes nothing."""
@@ -30,17 +29,6 @@ class Emulated(Backend):
     can_dilate = True
     accepts_noise = True
     watched = frozenset((WIRES,))
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        tools: Toolchain,
-        build: Path,
-        say: Callable[[str], None],
-        timeouts: Timeouts = USUAL,
-    ) -> None:
-        super().__init__(cluster, tools, build, say, timeouts)
-        self.emulation = Emulation(cluster, build / "libblocking.so")
 
     @classmethod
     def is_meant(cls, options: Any, environment: Mapping[str, str]) -> bool:
@@ -62,6 +50,11 @@ class Emulated(Backend):
     @classmethod
     def introduction(cls, found: Found) -> str:
         return ""
+
+    @cached_property
+    def emulation(self) -> Emulation:
+        """The hosts, there between entry and exit."""
+        return Emulation(self.cluster, self.build / "libblocking.so")
 
     def __enter__(self) -> Emulated:
         assert self.emulation.preload

@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from search.cluster import slurm
 from search.cluster.backend import Backend, Found
 from search.cluster.hostfile import read_hostfile
-from search.cluster.hosts import Cluster
 from search.cluster.job import Job, JobLost
 from search.cluster.topology_file import topology_of
 from search.errors import EnvironmentFailure
 from search.files import write_whole
-from search.timeouts import USUAL, Timeouts
-from search.toolchain import Toolchain
 
 
 class Srun(Backend):
     """Hosts of the job that this process is part of."""
 
     launcher = "srun"
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        tools: Toolchain,
-        build: Path,
-        say: Callable[[str], None],
-        timeouts: Timeouts = USUAL,
-    ) -> None:
-        super().__init__(cluster, tools, build, say, timeouts)
-        self._connecting: dict[str, str] = {}
+    _connecting: Mapping[str, str] = {}
+    """what lets the ranks of a step find each other, once that is known"""
 
     @classmethod
     def is_meant(cls, options: Any, environment: Mapping[str, str]) -> bool:
