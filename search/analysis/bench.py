@@ -31,7 +31,7 @@ from search.measure.scheme import isolated
 from search.measure.visits import SETTLE_TIMEOUTS, SKEW_BARRIERS, Pace, usual_pace
 from search.results.launches import ratio_of, spread_of
 from search.results.samples import Interval, Sample, median_interval, sample_of
-from search.results.workload import Team, Workload
+from search.results.workload import Limit, Team
 from search.sizes import size_text
 from search.timeouts import USUAL
 
@@ -49,8 +49,6 @@ COLD_SECONDS = 1.1
 """Idle time after which TCP has forgotten its window."""
 
 MOST_RATIO = 1000.0
-
-Limit = Callable[[Workload], "float | None"]
 
 
 @dataclass

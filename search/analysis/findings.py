@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,7 @@ from search.decide.decision import Decision, DecisionTable, Origin
 from search.measure.probe import Machine
 from search.results.cell import Cell
 from search.results.record import Record
-from search.results.workload import Team, Workload
-
-Limit = Callable[[Workload], "float | None"]
+from search.results.workload import Limit, Team, Workload
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from search.analysis.findings import Limit, Point
+from search.analysis.findings import Point
 from search.analysis.pictures import bands, for_screens, ratio_axis
 from search.decide.decision import DecisionTable
 from search.results.cell import Cell
 from search.results.samples import median_interval
+from search.results.workload import Limit
 
 NATIVE, OURS = "#444444", "#c0392b"
 

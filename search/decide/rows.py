@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Optional
 
 from msgspec import structs
 
@@ -16,11 +15,7 @@ from search.decide.claim import indistinguishable, spread_in, winners_of
 from search.decide.decision import Cutoff, DecisionTable, Evidence, Ratio, merge_equal
 from search.results.cell import Cell, between, linked
 from search.results.samples import TIMEOUT, modes, sits_on_ticks
-from search.results.workload import Team, Workload
-
-Limit = Callable[[Workload], Optional[float]]
-"""The bandwidth bound in seconds, if the links' speeds are known."""
-
+from search.results.workload import Limit, Team, Workload
 
 DISTURBED_MARGIN = 1.5
 FAR = 0.5

@@ -19,7 +19,7 @@ from search.results.journal import Journal
 from search.results.record import Disturbance, Record
 from search.results.recorded import Recorded
 from search.results.samples import Sample
-from search.results.workload import Workload
+from search.results.workload import Limit, Workload
 from search.strategy.request import Answer, Failure, Outcome, Restart, Round, Search
 from search.timeouts import USUAL, Timeouts
 
@@ -57,7 +57,7 @@ class MeasuringRunner:
         start_job: Callable[[], Job],
         journal: Journal,
         watcher: Watcher,
-        limit: Callable[[Workload], float | None],
+        limit: Limit,
         gates: Gates,
         deadline: float | None = None,
         timing: str = "isolated",

@@ -12,7 +12,7 @@ from search.cluster.job import Job
 from search.cluster.watch import Watch
 from search.measure.scheme import isolated, looped
 from search.results.samples import TIMEOUT, sample_of
-from search.results.workload import Team, Workload
+from search.results.workload import Limit, Team, Workload
 from search.strategy.request import Failure, Outcome
 from search.timeouts import USUAL, Timeouts
 
@@ -47,7 +47,7 @@ class Visits:
         native: str,
         job: Job,
         start_job: Callable[[], Job],
-        limit: Callable[[Workload], float | None],
+        limit: Limit,
         deadline: float | None,
         timing: str,
         schemes: dict[Workload, tuple[str, int]],

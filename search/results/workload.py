@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Optional
 
 from search.catalogue.collective import DEFAULT
 
@@ -23,6 +25,10 @@ class Workload:
     def team(self) -> Team:
         """Who takes part."""
         return Team(self.ranks, self.placement)
+
+
+Limit = Callable[[Workload], Optional[float]]
+"""The bandwidth bound in seconds, if the links' speeds are known."""
 
 
 @dataclass(frozen=True, order=True)
