@@ -146,3 +146,12 @@ def test_the_file_chooses_by_where_the_ranks_are(
             where = f"communicator of {team.ranks} ranks on {here.hosts} host(s): "
             assert where + (words if chosen.ranks else "far from all that was tuned") in said, place
         job.close()
+
+
+def test_the_load_and_the_bound_know_hosts_by_either_name():
+    tree = parse_conf(TREE, "here")
+    short = tuple(Host(name, 1) for name in tree.hosts)
+    full = tuple(Host(f"{name}.cluster.org", 1) for name in tree.hosts)
+    one, other = (Cluster("ssh", hosts, 4, tree) for hosts in (short, full))
+    assert one.placement(Team(4)) == other.placement(Team(4)) == Placement(4, 4, 1, 4 * 160.0)
+    assert one.limit(Workload(4, 64)) == other.limit(Workload(4, 64)) > 0

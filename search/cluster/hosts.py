@@ -11,13 +11,11 @@ from typing import Any
 
 from search.catalogue.collective import EVERY_PAIR
 from search.cluster.placement import Placement, ranges, ranks_at
-from search.cluster.topology import FULL_FRAME, Topology, bandwidth_bound, flatten
+from search.cluster.topology import FULL_FRAME, Topology, bandwidth_bound, planned
 from search.results.samples import TIMEOUT
 from search.results.workload import Team, Workload
 
 ORDERS = ("switch", "interleaved", "file")
-NS_PER_BYTE = 8000.0
-"""On a cable of 1 Mbit/s."""
 
 
 @dataclass(frozen=True)
@@ -123,18 +121,11 @@ class Cluster:
 
     def placement(self, team: Team) -> Placement:
         """How the ranks lie of a communicator of a team."""
-        ranks, on = team.ranks, self._on(self.communicators(team)[0][0])
+        on = self._on(self.communicators(team)[0][0])
         each = {*on.values()}
-        name_of = self.topology.names.of
-        count = {name_of(host): many for host, many in on.items()}
-        nodes = flatten(self.dilated(1).topology)
-        below = [count.get(name_of(node.host), 0) if node.host else 0 for node in nodes]
-        load = 0.0
-        for number in range(len(nodes) - 1, 0, -1):
-            crossing = below[number] * (ranks - below[number])
-            load = max(load, crossing * NS_PER_BYTE / nodes[number].speed)
-            below[nodes[number].parent] += below[number]
-        return Placement(ranks, len(on), each.pop() if len(each) == 1 else 0, load)
+        bound = bandwidth_bound(planned(self.dilated(1).topology), [on], block=1, share=1.0)
+        load = round(1e9 * (bound or 0.0), 3)
+        return Placement(team.ranks, len(on), each.pop() if len(each) == 1 else 0, load)
 
     def limit(self, workload: Workload, across: str = EVERY_PAIR) -> float | None:
         """Seconds below which no call can be: an all-to-all, unless something else goes ``across``
@@ -150,8 +141,7 @@ class Cluster:
     def sending(self, count: float) -> float:
         """Seconds that no host needs less than to send so many bytes; 0 if a link's speed is not
         known."""
-        names = set(self.host_of_rank())
-        speeds = [link.mbit for link in self.topology.links if link.lower in names]
+        speeds = [*self.speeds().values()]
         if not speeds or None in speeds:
             return 0.0
         return count * 8 / (max(speed or 0.0 for speed in speeds) * 1e6)

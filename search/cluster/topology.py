@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from search.catalogue.collective import EVERY_PAIR, crossing
@@ -75,12 +75,23 @@ class Node:
     mbit: float | None = None
 
 
+def planned(topology: Topology) -> Topology:
+    """The tree with the speeds with which the planner counts: whole numbers, of all cables 1 where
+    that of one is not known."""
+    known = [link.mbit for link in topology.links]
+    speeds = [min(FASTEST, max(1, round(mbit))) if mbit else UNKNOWN_SPEED for mbit in known]
+    if None in known:
+        speeds = [UNKNOWN_SPEED] * len(speeds)
+    links = (replace(link, mbit=speed) for link, speed in zip(topology.links, speeds))
+    return replace(topology, links=tuple(links))
+
+
 def flatten(topology: Topology) -> tuple[Node, ...]:
     """The tree as the planner takes it: the top first, every node after its parent."""
     below: dict[str, list[Link]] = {switch: [] for switch in topology.switches}
     for link in topology.links:
         below[link.upper].append(link)
-    is_known = all(link.mbit for link in topology.links)
+    speeds = {link.lower: int(link.mbit or 0) for link in planned(topology).links}
     lowers = {link.lower for link in topology.links}
     top = next(switch for switch in topology.switches if switch not in lowers)
     nodes, places, waiting = [Node(-1, UNKNOWN_SPEED, None)], {top: 0}, [top]
@@ -89,9 +100,8 @@ def flatten(topology: Topology) -> tuple[Node, ...]:
         for link in below[upper]:
             name = link.lower
             is_switch = name in below
-            speed = min(FASTEST, max(1, round(link.mbit or 1))) if is_known else UNKNOWN_SPEED
             places[name] = len(nodes)
-            nodes.append(Node(places[upper], speed, None if is_switch else name, link.mbit))
+            nodes.append(Node(places[upper], speeds[name], None if is_switch else name, link.mbit))
             if is_switch:
                 waiting.append(name)
     return tuple(nodes)
@@ -116,12 +126,13 @@ def bandwidth_bound(
     either direction; ``share`` is the part of the wire's rate that payload can have (Faraj and
     Yuan, section 4.2).
     """
-    below = topology.hosts_below()
+    name_of, below = topology.names.of, topology.hosts_below()
+    placed = [{name_of(host): ranks for host, ranks in on.items()} for on in communicators]
     longest = 0.0
     for link in topology.links:
         load = 0.0
-        for ranks_on in communicators:
-            inside = sum(ranks_on.get(host, 0) for host in below[link.lower])
+        for ranks_on in placed:
+            inside = sum(ranks_on.get(name_of(host), 0) for host in below[link.lower])
             outside = sum(ranks_on.values()) - inside
             if inside and outside:
                 load += crossing(across, inside, outside)
