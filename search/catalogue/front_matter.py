@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from search.catalogue.algorithm import REQUIREMENTS, Algorithm
 from search.catalogue.collective import Collective
@@ -41,7 +42,7 @@ class _Parameter(_Form):
 
 
 class _Matter(_Form):
-    """CONTRIBUTING.md says what each is for."""
+    """CONTRIBUTING.md says what each is for; but for the parameters it is as in Algorithm."""
 
     name: str
     title: str
@@ -56,6 +57,9 @@ class _Matter(_Form):
     legacy: bool = False
     shared: tuple[str, ...] = ()
     params: dict[str, _Parameter] = {}
+
+
+PARAMETERS = ("shared", "params")
 
 
 def front_matter(path: Path) -> dict[str, Any]:
@@ -75,20 +79,11 @@ def read_algorithm(path: Path, collective: Collective) -> Algorithm:
         raise UserError(f"{path}: name is {matter.name!r}, not the file's {name!r}")
     _check_known(matter.requires, REQUIREMENTS, f"{path}: requires")
     parameters = {**matter.params, **_shared(path, matter.shared)}
+    said = {key: value for key, value in structs.asdict(matter).items() if key not in PARAMETERS}
     found = Algorithm(
+        **said,
         collective=collective,
-        name=name,
-        title=matter.title,
-        cite=matter.cite,
         path=path,
-        cost=matter.cost,
-        requires=matter.requires,
-        keeps=matter.keeps,
-        fits=matter.fits,
-        scratch=matter.scratch,
-        scratch_is_optional=matter.scratch_is_optional,
-        half_duplex=matter.half_duplex,
-        legacy=matter.legacy,
         enumerated=tuple(
             Enumerated(key, one.values, one.about, one.optional, one.legacy)
             for key, one in parameters.items()

@@ -141,7 +141,7 @@ class DecisionTable:
     def title(self) -> str:
         """What it was measured on, for people."""
         if not self.ranks:
-            return "all other communicators" if self.hosts else "all numbers of ranks"
+            return "all numbers of ranks"
         if not self.hosts:
             return f"{self.ranks} ranks"
         placed = f" ({self.placement})" if self.placement else ""
