@@ -88,6 +88,7 @@ def emit_c(
         "collectives": [symbol(catalogue.collective.name)],
         "keepers": [symbol(keeper.name) for keeper in keepers],
         "early": [symbol(keeper.name) for keeper in keepers if not keeper.lazy],
+        "inner": [symbol(k.name) for k in keepers if not (k.lazy or k.whole)],
         "lazy": [symbol(keeper.name) for keeper in keepers if keeper.lazy],
         "wrappers": [symbol(keeper.name) for keeper in keepers if keeper.wraps],
         "hashes": any(keeper.hashes for keeper in keepers),

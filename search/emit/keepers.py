@@ -14,14 +14,16 @@ from search.catalogue.front_matter import front_matter
 class Keeper:
     """What is kept with a communicator: a folder of templates with kept.j2 (its struct) and
     keeping.j2 (set up and released), in whose front matter stands what it needs to be there before
-    (``after``), whether it ``wraps`` bodies (wrapping.j2), whether it hashes names of hosts, and
-    whether it is ``lazy``: set up when a body that keeps it runs for the first time."""
+    (``after``), whether it ``wraps`` bodies (wrapping.j2), whether it hashes names of hosts,
+    whether it is ``lazy``: set up when a body that keeps it runs for the first time; and whether it
+    is of the ``whole`` communicator alone, not of those between hosts."""
 
     name: str
     after: tuple[str, ...]
     wraps: bool
     hashes: bool
     lazy: bool
+    whole: bool
 
 
 def read_keeper(templates: Path, name: str) -> Keeper:
@@ -34,6 +36,7 @@ def read_keeper(templates: Path, name: str) -> Keeper:
         matter.get("wraps", False),
         matter.get("hashes", False),
         matter.get("lazy", False),
+        matter.get("whole", False),
     )
 
 

@@ -217,6 +217,13 @@ struct atall_schedule {
     MPI_Request *request;                                   /* room for them */
 };
 
+/* Which ranks of a communicator share a host. */
+struct atall_hosts {
+    bool made;
+    int count;
+    int *of; /* the number of each rank's host, in the order in which they come */
+};
+
 /*
  * A row with leaders: the ranks of a host hand their blocks to some of them, which exchange fewer
  * and larger messages between hosts. Of L leaders the l-th takes all that is for the ranks l,
@@ -675,6 +682,7 @@ struct atall_state {
     struct atall_state *next, **link; /* among those of the process */
     struct atall_tree tree;
     struct atall_schedule schedule;
+    struct atall_hosts hosts;
     struct atall_leaders leaders;
 };
 
@@ -1202,7 +1210,7 @@ int ATALL_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, vo
 /* ---- what is kept with a communicator ---------------------------------------------------- */
 
 /* Which file this is: all ranks of a communicator must have the same. */
-enum { ATALL_FILE_MARK = 938476677 };
+enum { ATALL_FILE_MARK = 454027789 };
 
 /* The same for people: atall-info finds it in every program and library with this file in it. */
 enum { ATALL_MARK = 10 };
@@ -1402,7 +1410,7 @@ static const struct atall_node atall_nodes[] = {
 };
 
 /* The host of each node; 0: a switch. */
-static const uint64_t atall_hosts[] = {
+static const uint64_t atall_host_hashes[] = {
     0,
     0,
     0,
@@ -1423,7 +1431,7 @@ static int atall_find_homes(MPI_Comm comm, int ranks, int *home, bool *all_known
     uint64_t whole, part;
     ATALL_TRY(atall_hash_host(&whole, &part));
     for (int i = 0; i < ATALL_NODES; i++)
-        if (atall_hosts[i] == whole || atall_hosts[i] == part)
+        if (atall_host_hashes[i] == whole || atall_host_hashes[i] == part)
             node = i;
     ATALL_TRY(PMPI_Allgather(&node, 1, MPI_INT, home, 1, MPI_INT, comm));
     *all_known = true;
@@ -2209,6 +2217,7 @@ static void atall_relieve(struct atall_balance *balance, int number, int round, 
         }
 }
 
+/* Relieve one cable after the other, again and again. */
 static void atall_balance_phases(struct atall_balance *balance, int *order)
 {
     bool any = true;
@@ -2374,17 +2383,19 @@ static bool atall_plan_unequal(const struct atall_layout *at, bool shared, struc
     bool planned = demand && room;
     if (planned) {
         int fastest, slowest;
+        uint64_t takes, takes_more, phases, more;
         ports.of = room + 4 * nodes;
-        uint64_t takes, takes_more, phases;
         atall_find_speeds(at, &fastest, &slowest);
         atall_find_demand(at, room, demand);
-        atall_find_ports(at, slowest, room, &ports);
-        atall_choose_phases(at, demand, (unsigned)ports.phases, &takes);
         atall_find_ports(at, fastest, room, &ports);
-        phases = atall_choose_phases(at, demand, (unsigned)ports.phases, &takes_more);
-        if (takes + takes / 50 < takes_more) { /* it pays to have several ports */
+        phases = atall_choose_phases(at, demand, (unsigned)ports.phases, &takes);
+        if (slowest < fastest) { /* does it pay to have several ports? */
             atall_find_ports(at, slowest, room, &ports);
-            phases = atall_choose_phases(at, demand, (unsigned)ports.phases, &takes);
+            more = atall_choose_phases(at, demand, (unsigned)ports.phases, &takes_more);
+            if (takes_more + takes_more / 50 < takes)
+                phases = more;
+            else
+                atall_find_ports(at, fastest, room, &ports);
         }
         if (shared) {
             atall_share_ports(at, demand, (int)phases, room, &ports);
@@ -2970,6 +2981,39 @@ static void atall_release_schedule(struct atall_schedule *schedule)
     free(schedule->request);
 }
 
+/* ---- which ranks share a host ---------------------------------------------------------------- */
+
+static void atall_number_hosts(const uint64_t *name, int ranks, struct atall_hosts *hosts)
+{
+    for (int r = 0; r < ranks; r++) {
+        int known = 0;
+        while (name[known] != name[r])
+            known++;
+        hosts->of[r] = known < r ? hosts->of[known] : hosts->count++;
+    }
+}
+
+static int atall_set_up_hosts(struct atall_state *state)
+{
+    const size_t ranks = (size_t)state->ranks;
+    struct atall_hosts *hosts = &state->hosts;
+    uint64_t own, part, *name = (uint64_t *)malloc(ranks * sizeof *name);
+    hosts->of = (int *)malloc(ranks * sizeof *hosts->of);
+    ATALL_TRY(atall_all_have(state->comm, name && hosts->of, &hosts->made));
+    if (hosts->made) {
+        ATALL_TRY(atall_hash_host(&own, &part));
+        ATALL_TRY(PMPI_Allgather(&own, 1, MPI_UINT64_T, name, 1, MPI_UINT64_T, state->comm));
+        atall_number_hosts(name, state->ranks, hosts);
+    }
+    free(name);
+    return MPI_SUCCESS;
+}
+
+static void atall_release_hosts(struct atall_hosts *hosts)
+{
+    free(hosts->of);
+}
+
 /* ---- several ranks on a host --------------------------------------------------------------- */
 
 static void atall_empty_state(struct atall_state *state);
@@ -2982,22 +3026,10 @@ static void atall_release_leaders(struct atall_leaders *hosts)
     free(hosts->across);
 }
 
-/* The number of each rank's host, in the order in which they come; how many hosts there are. */
-static int atall_number_hosts(const uint64_t *name, int ranks, int *host)
-{
-    int count = 0;
-    for (int r = 0; r < ranks; r++) {
-        int known = 0;
-        while (name[known] != name[r])
-            known++;
-        host[r] = known < r ? host[known] : count++;
-    }
-    return count;
-}
-
 /* Fill in who is where; false if hosts differ in their numbers of ranks, or have one each. */
-static bool atall_place_ranks(struct atall_state *state, const int *host, int count)
+static bool atall_place_ranks(struct atall_state *state)
 {
+    const int *host = state->hosts.of, count = state->hosts.count;
     const int ranks = state->ranks, each = ranks / count;
     struct atall_leaders *hosts = &state->leaders;
     if (each < 2 || count < 2 || each * count != ranks)
@@ -3023,26 +3055,17 @@ static bool atall_place_ranks(struct atall_state *state, const int *host, int co
  * Without memory somewhere, or that communicator, all ranks do as if each had a host of its own. */
 static int atall_set_up_leaders(struct atall_state *state)
 {
-    const size_t ranks = (size_t)state->ranks;
     struct atall_leaders *hosts = &state->leaders;
-    uint64_t own, part, *name = (uint64_t *)malloc(ranks * sizeof *name);
-    int *host = (int *)malloc(ranks * sizeof *host);
     bool usable;
 
-    hosts->member = (int *)malloc(ranks * sizeof *hosts->member);
+    if (!state->hosts.made)
+        return MPI_SUCCESS;
+    hosts->member = (int *)malloc((size_t)state->ranks * sizeof *hosts->member);
     hosts->across = (struct atall_state *)malloc(sizeof *hosts->across);
-    usable = name && host && hosts->member && hosts->across;
     if (hosts->across)
         *hosts->across = (struct atall_state){ .comm = MPI_COMM_NULL };
-    ATALL_TRY(atall_all_have(state->comm, usable, &usable));
-    if (usable) {
-        ATALL_TRY(atall_hash_host(&own, &part));
-        ATALL_TRY(PMPI_Allgather(&own, 1, MPI_UINT64_T, name, 1, MPI_UINT64_T, state->comm));
-        usable = atall_place_ranks(state, host, atall_number_hosts(name, (int)ranks, host));
-    }
-    free(name);
-    free(host);
-    if (!usable)
+    ATALL_TRY(atall_all_have(state->comm, hosts->member && hosts->across, &usable));
+    if (!usable || !atall_place_ranks(state))
         return MPI_SUCCESS;
     struct atall_state *across = hosts->across;
     usable = PMPI_Comm_split(state->comm, hosts->place, hosts->host, &across->comm) == MPI_SUCCESS;
@@ -3076,6 +3099,7 @@ static void atall_empty_state(struct atall_state *state)
     free(state->copy);
     atall_release_tree(&state->tree);
     atall_release_schedule(&state->schedule);
+    atall_release_hosts(&state->hosts);
     atall_release_leaders(&state->leaders);
 }
 
@@ -3198,6 +3222,7 @@ static int atall_fill_state(struct atall_state *state, const struct atall_proces
     ATALL_TRY(PMPI_Comm_rank(state->comm, &state->rank));
     ATALL_TRY(PMPI_Comm_size(state->comm, &state->ranks));
     ATALL_TRY(atall_set_up_tree(state));
+    ATALL_TRY(atall_set_up_hosts(state));
     ATALL_TRY(atall_set_up_leaders(state));
     ATALL_TRY(atall_choose_rows(state, process));
     return atall_obtain_memory(state, served);
