@@ -305,33 +305,20 @@ def test_each_rank_finds_its_own_part_of_the_order(planner, cluster, data):
         assert planner(parents, speeds, homes, rank=rank).order == mine
 
 
+def leaf_switches(leaves, hosts, trunk, speed):
+    """Parents, speeds and homes of a rank on each host below leaf switches below the top."""
+    parents = [-1, *[0] * leaves, *(1 + i // hosts for i in range(leaves * hosts))]
+    speeds = [1, *[trunk] * leaves, *[speed] * (leaves * hosts)]
+    return parents, speeds, list(range(1 + leaves, len(parents)))
+
+
 ONCE_BAD = {
     "an unused slow cable": ([-1, 0, 0, 0, 0], [1, 1000, 1000, 1000, 100], [1, 2, 3], 1.0),
     "several ranks on fast hosts": ([-1, 0, 0, 0], [1, 4, 4, 4], [1, 2, 2, 3, 3, 3], 1.0),
-    "40 G under 25 G": (
-        [-1, 0, 0, *[1] * 16, *[2] * 16],
-        [1, 40000, 40000, *[25000] * 32],
-        list(range(3, 35)),
-        1.02,
-    ),
-    "25 G under 10 G": (
-        [-1, 0, 0, *[1] * 16, *[2] * 16],
-        [1, 25000, 25000, *[10000] * 32],
-        list(range(3, 35)),
-        1.02,
-    ),
-    "10 G under 1 G": (
-        [-1, 0, 0, *[1] * 16, *[2] * 16],
-        [1, 10000, 10000, *[1000] * 32],
-        list(range(3, 35)),
-        1.05,
-    ),
-    "1 G under 10 G": (
-        [-1, 0, 0, *[1] * 8, *[2] * 8],
-        [1, 1000, 1000, *[10000] * 16],
-        list(range(3, 19)),
-        1.0,
-    ),
+    "40 G under 25 G": (*leaf_switches(2, 16, 40000, 25000), 1.02),
+    "25 G under 10 G": (*leaf_switches(2, 16, 25000, 10000), 1.02),
+    "10 G under 1 G": (*leaf_switches(2, 16, 10000, 1000), 1.05),
+    "1 G under 10 G": (*leaf_switches(2, 8, 1000, 10000), 1.0),
     "a fast host with eight ranks": (
         [-1, *[0] * 9],
         [1, 10000, *[1000] * 8],
@@ -361,9 +348,7 @@ def test_what_once_was_planned_badly(planner, name):
 )
 def test_fast_uplinks(planner, leaves, hosts, uplink, most):
     """Hosts on leaf switches with faster cables to the top: how far from the bound."""
-    parents = [-1, *[0] * leaves, *(1 + i // hosts for i in range(leaves * hosts))]
-    speeds = [1, *[uplink] * leaves, *[1] * (leaves * hosts)]
-    homes = list(range(1 + leaves, len(parents)))
+    parents, speeds, homes = leaf_switches(leaves, hosts, uplink, 1)
     _, over = check_phases(parents, speeds, homes, planner(parents, speeds, homes))
     assert over <= most * (1 + 1e-9)
 
